@@ -2,7 +2,8 @@
 
 A module that counts has `count_dtype`, the dtype of what it counts, None for torch's own, int64; one that makes
 integers of other numbers has `integer_dtype`. Both are constants of the class, which an instance with int32 replaces:
-files with int64 are the same as without this choice.
+files with int64 are the same as without this choice. The class names them in `__constants__`, which subclasses inherit:
+annotations of a subclass would hide a `Final` from TorchScript.
 """
 
 from typing import TYPE_CHECKING

@@ -25,7 +25,8 @@ class Returned(nn.Module):
     axes: Final[int]
     length: Final[int]  # of whole caches
     offset: Final[int]  # of positions from a mask
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, angles: RotaryAngles, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> None:
         super().__init__()
@@ -76,7 +77,6 @@ class PrefixThenGrid(Returned):
     """Cosines and sines of tokens that are not rotated, then those of every place of a grid, line by line."""
 
     prefix: Final[int]  # how many tokens stand before the places
-    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, angles: RotaryAngles, spec: Spec, heads: Heads, *, repeat_pairs: bool, prefix: int) -> None:
         super().__init__(angles, spec, heads, repeat_pairs=repeat_pairs)

@@ -65,7 +65,8 @@ class Rotated(nn.Module):
     seq_axis: Final[int]  # where tokens lie, on a grid the first of its axes
     axes: Final[int]  # positions that a token has
     offset: Final[int]  # of positions from a mask
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
         super().__init__()

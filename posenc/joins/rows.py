@@ -47,7 +47,8 @@ class Rows(nn.Module):
     length: Final[int]  # of a whole table
     width: Final[int]  # of rows without x
     scale_x: Tensor  # a buffer, as a graph would hold Python's number in float32
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: RowSource, spec: Spec, output: Output) -> None:
         super().__init__()

@@ -47,7 +47,8 @@ class Bias(nn.Module):
     """The ways to give positions, each a method that asks the source."""
 
     offset: Final[int]  # the first position that a mask counts
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(
         self, source: BiasSource, places: CountedPlaces | StoredPlaces, dtype: torch.dtype, offset: int

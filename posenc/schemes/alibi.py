@@ -34,7 +34,8 @@ class Slopes(nn.Module):
     slopes: Tensor  # (heads, 1, 1)
     form: Final[str]
     probes = Probes()
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, slopes: Floats, form: str, dtype: torch.dtype) -> None:
         super().__init__()

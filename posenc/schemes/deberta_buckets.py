@@ -39,8 +39,9 @@ class LogBuckets(nn.Module):
 
     rows: Tensor  # (distances, 1)
     end: Final[int]
-    integer_dtype: Final[torch.dtype] = torch.int64
-    count_dtype: Final[torch.dtype | None] = None
+    integer_dtype = torch.int64
+    __constants__ = ("count_dtype", "integer_dtype")
+    count_dtype = None
     half_safe = ""
 
     def __init__(self, rows: Integers, probes: Probes, formula: Callable[[Integers], Floats]) -> None:

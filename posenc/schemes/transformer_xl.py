@@ -16,7 +16,7 @@ as training does.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -69,7 +69,8 @@ class Bi(RelativeRows):
 class CausalShift(nn.Module):
     """Scores by distance, from seq_k - 1 down to 0, to scores by key."""
 
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq_k) -> the same."""
@@ -80,7 +81,8 @@ class CausalShift(nn.Module):
 class UniShift(nn.Module):
     """Scores by distance, from seq_k down to 0, to scores by key."""
 
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, 1 + seq_k) -> (batch, heads, seq, seq_k)."""

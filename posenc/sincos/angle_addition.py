@@ -83,7 +83,8 @@ class AngleAddition(nn.Module):
     interleaved: Final[bool]
     by_block = BY_BLOCK
     probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(
         self,

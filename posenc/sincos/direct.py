@@ -33,7 +33,8 @@ class DirectSinCos(nn.Module):
     scale: Final[float]
     probes = FAR
     half_safe = HOLDS_POSITIONS
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(
         self,
@@ -102,7 +103,8 @@ class SelfAdjustingSinCos(nn.Module):
     scale: Final[float]
     probes = FAR
     half_safe = HOLDS_POSITIONS
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0) -> None:
         super().__init__()

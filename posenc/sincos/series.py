@@ -41,7 +41,8 @@ class SeriesSinCos(nn.Module):
     unit = 2 * math.pi
     within = torch.float64
     half_safe = DIVIDES
-    integer_dtype: Final[torch.dtype] = torch.int64
+    __constants__ = ("integer_dtype",)
+    integer_dtype = torch.int64
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()

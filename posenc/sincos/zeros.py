@@ -40,7 +40,8 @@ class ZeroRow(ChangedRows):
     """Rows of a source, with zeros at the position of padding."""
 
     row: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: RowSource, row: int) -> None:
         super().__init__(source)

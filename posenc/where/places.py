@@ -1,7 +1,6 @@
 """Positions of keys that are counted from 0, and of queries: without an end, or stored up to one."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 import torch
@@ -14,7 +13,8 @@ from posenc.stored import StoredRows
 class CountedPlaces(nn.Module):
     """Positions without an end: keys are counted."""
 
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def keys(self, length: int, device: torch.device) -> Tensor:
         """Return the positions of keys that are counted from 0: (length,)."""
@@ -30,7 +30,8 @@ class StoredPlaces(nn.Module):
 
     places: Tensor  # (max_len, 1)
     before: Tensor  # (max_len + 1,): what brings 0, 1, 2, .. to the position before
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, end: int) -> None:
         super().__init__()

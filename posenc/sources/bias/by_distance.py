@@ -18,7 +18,8 @@ class ByDistance(nn.Module):
 
     rows: Tensor  # (before + 1 + after, heads)
     before: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, rows: Tensor, before: int) -> None:
         """Take the biases of keys from `before` places before their query on, up to some places after it."""

@@ -24,7 +24,8 @@ class ByQuery(nn.Module):
 
     rows: Tensor  # (head_dim, before + 1 + after)
     before: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, rows: Tensor, before: int) -> None:
         """Take the rows (before + 1 + after, head_dim) of keys from `before` places before their query on."""

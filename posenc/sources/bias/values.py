@@ -33,7 +33,8 @@ class WeightedRows(nn.Module):
     distances: Final[int]
     before: Final[int]
     beyond: Final[bool]
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, rows: Tensor, before: int, beyond: bool) -> None:
         """Take the rows of keys from `before` places before their query on.

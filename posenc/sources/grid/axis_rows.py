@@ -6,7 +6,7 @@ would hold positions beyond the stored grid, and ONNX divides a negative number 
 
 import math
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -41,7 +41,8 @@ class CenterCrop(nn.Module):
 
     places: Tensor  # (end, 1): a look-up refuses what lies outside, whatever the source holds
     end: int
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: RowSource, end: int, *, step: float) -> None:
         super().__init__()
@@ -77,7 +78,8 @@ class Counts(nn.Module):
     """Rows at counts, which begin at 1: DETR without normalize."""
 
     one: Tensor  # (1,): the number 1
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: SinCosMethod) -> None:
         super().__init__()

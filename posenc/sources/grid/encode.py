@@ -116,7 +116,8 @@ class MaskedGrid(nn.Module):
 
     columns_first: Final[bool]
     channels_first: Final[bool]
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: CountRows, layout: GridLayout, dtype: torch.dtype) -> None:
         super().__init__()

@@ -54,7 +54,8 @@ class ComputedFractionRows(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, fraction: AxisFraction, inv_freq: Floats, waves: AngleSinCos, *, interleaved: bool) -> None:
         super().__init__()
@@ -98,7 +99,8 @@ class StoredFractionRows(nn.Module):
     one: Tensor
     width: Final[int]
     half_safe = ""
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, fraction: AxisFraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
         super().__init__()

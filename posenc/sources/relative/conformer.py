@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import torch
 from torch import Tensor, nn
 
 from posenc.arithmetic import larger
@@ -33,8 +32,6 @@ class Stored(RelativeRows):
     """The first rows of a table that descends from the farthest distance that it has."""
 
     stored: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
-    integer_dtype: Final[torch.dtype] = torch.int64
 
     def __init__(self, source: RowSource, spec: Spec, width: int, *, stored: int) -> None:
         super().__init__(source, spec, width, interleaved=True)
@@ -52,8 +49,6 @@ class Chunk(RelativeRows):
 
     past: Final[int]
     future: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
-    integer_dtype: Final[torch.dtype] = torch.int64
 
     def __init__(self, source: RowSource, spec: Spec, width: int, *, past: int, future: int) -> None:
         super().__init__(source, spec, width, interleaved=False)

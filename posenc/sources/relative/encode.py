@@ -38,8 +38,9 @@ class RelativeRows(nn.Module):
     signs: Tensor  # (2, width): of a key at its query or before, then of a key after its query
     width: Final[int]
     clamp: Final[int | None]
-    count_dtype: Final[torch.dtype | None] = None
-    integer_dtype: Final[torch.dtype] = torch.int64
+    __constants__ = ("count_dtype", "integer_dtype")
+    count_dtype = None
+    integer_dtype = torch.int64
 
     def __init__(
         self, source: RowSource, spec: Spec, width: int, *, interleaved: bool, clamp: int | None = None

@@ -34,7 +34,8 @@ def tolerance_of(method: SinCosMethod, max_position: int) -> Tolerance:
 class MethodAngles(nn.Module):
     """Angles by a sincos method whose frequencies may depend on the length of a call: what such angles share."""
 
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, sincos: SinCosMethod | ComputedSinCos, attention_factor: float = 1.0) -> None:
         super().__init__()
@@ -72,7 +73,6 @@ class StaticAngles(MethodAngles):
     """Angles by frequencies that no call changes."""
 
     width: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, sincos: SinCosMethod) -> None:
         super().__init__(sincos, sincos.scale)
@@ -107,7 +107,6 @@ class LongRopeAngles(MethodAngles):
     """
 
     original: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, sincos: SinCosMethod, original: int) -> None:
         super().__init__(sincos, sincos.scale)

@@ -4,7 +4,6 @@ Place i of n is at i - (n - n // 2): -2 -1 0 1 of four, -3 -2 -1 0 1 of five. Th
 distance, and so is the sine but for its sign.
 """
 
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -26,7 +25,8 @@ class CenteredAxialAngles(AxialAngles):
         centered: Which axes do; the methods of these give cosines and sines of distances.
     """
 
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, methods: list[SinCosMethod], order: Integers | None, centered: list[bool]) -> None:
         super().__init__(methods, order)

@@ -32,7 +32,8 @@ class ComputedCenters(nn.Module):
 
     rate: Tensor  # (pairs,): of a coordinate of 1, in the unit of `waves`; a buffer, to stay in float64
     end = None
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, slopes: Floats, waves: AngleSinCos) -> None:
         super().__init__()
@@ -68,7 +69,8 @@ class StoredCenters(nn.Module):
     firsts: Tensor  # (max_len + 1, 1): the row of the first place of each size, from 0 on
     end: Final[int]
     half_safe = ""
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, slopes: Floats, spec: Spec) -> None:
         super().__init__()

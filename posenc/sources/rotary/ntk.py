@@ -25,7 +25,6 @@ class DynamicNtkAngles(MethodAngles):
     exponent: Tensor
     log_theta: Tensor
     original: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
     backward: Final[bool]  # pairs turn by minus the angle
 
     def __init__(

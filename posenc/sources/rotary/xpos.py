@@ -128,7 +128,8 @@ class ScalePower(nn.Module):
 class XPosAngles(nn.Module):
     """Angles with a scale for queries and its inverse for keys, so that scores fade with the distance alone."""
 
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, angles: RotaryAngles, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
 """Sources of trained rows: a table of positions, or several tables whose rows are added up."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +51,8 @@ class SummedTables(nn.Module):
     """
 
     probes = Probes()
-    count_dtype: Final[torch.dtype | None] = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, tables: Sequence[LearnedTable]) -> None:
         super().__init__()

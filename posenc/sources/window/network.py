@@ -29,8 +29,9 @@ class ContinuousBias(nn.Module):
     log8: Tensor
     rows_norm: Final[int]  # the height that differences of rows are divided by; 0 for the height of x
     columns_norm: Final[int]
-    count_dtype: Final[torch.dtype | None] = None
-    integer_dtype: Final[torch.dtype] = torch.int64
+    __constants__ = ("count_dtype", "integer_dtype")
+    count_dtype = None
+    integer_dtype = torch.int64
 
     def __init__(self, network: Network, norm: Sides, dtype: torch.dtype) -> None:
         super().__init__()
