@@ -23,7 +23,7 @@ def inside(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, end)
 
 
-def following(keys: Tensor, start: Tensor, count: int) -> Tensor:
+def following(keys: Tensor, start: Tensor, count: int, dtype: torch.dtype | None = None) -> Tensor:
     """Return the positions of queries that follow one another among the keys: (seq_k,), (1,) -> (1, count, 1).
 
     Args:
@@ -32,7 +32,9 @@ def following(keys: Tensor, start: Tensor, count: int) -> Tensor:
     """
     # No operator computes a shape here: a decode step consists of a dozen operators.
     far = torch.full([1, 1], 2**62, dtype=torch.int64, device=start.device)
-    at = torch.where(start < 0, far, start) + torch.arange(count, device=start.device)
+    if dtype is not None:
+        far = torch.full([1, 1], 2**30, dtype=dtype, device=start.device)
+    at = torch.where(start < 0, far, start) + torch.arange(count, dtype=dtype, device=start.device)
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
         return torch.nn.functional.embedding(at, keys.unsqueeze(1))
     return _among(keys, start, at)
@@ -71,13 +73,13 @@ def _zeros(none: Tensor, wrong: Tensor, sizes: Tensor, tokens: int) -> Tensor:
         raise IndexError(f"sizes must be at least 1, height x width at most the {tokens} tokens, got {got}") from None
 
 
-def counted(mask: Tensor, offset: int) -> Tensor:
+def counted(mask: Tensor, offset: int, dtype: torch.dtype | None = None) -> Tensor:
     """Return positions from an attention mask of 1 and 0: (batch, seq) -> the same.
 
     Tokens count from `offset` on, and padding is at the position before, but never below 0. RoBERTa and OPT count from
     2, left-padded generation from 0.
     """
-    return (mask.cumsum(-1) * mask + (offset - 1)).clamp(min=0)
+    return (mask.cumsum(-1, dtype=dtype) * mask + (offset - 1)).clamp(min=0)
 
 
 def leading(table: Tensor, length: int) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from posenc.call import Call, Formula
+from posenc.counting import narrow
 from posenc.encoding import Bounded, CaseLike, Encoding, Probes, Tables, Tolerance, ToleranceOf, no_tables, rounding
 from posenc.ports import Array, Feeds, Integers, Port
 from posenc.spec import Spec
@@ -95,6 +96,8 @@ def encoding(spec: Spec, where: Where, source: Claims, join: Join, reference: Fo
         reference: A call -> the outputs in float64, in the order of the ports; where it looks at `Call.at`, the rows
             that are wanted alone.
     """
+    if spec.narrow:
+        narrow(join.module)
     inputs = (*join.values, *where.ports)
     # A source says how far its own numbers are off; the join adds the cost of its sum and its cast.
     cost = rounding(spec, join.added) if join.rounding is None else join.rounding

@@ -10,6 +10,7 @@ Mode = Literal["baked", "dynamic"]
 Method = Literal["exact", "trig"]
 Positions = Literal["implicit", "offset", "explicit", "mask"]
 DType = Literal["fp32", "fp16", "bf16", "fp64"]
+IndexDType = Literal["int64", "int32"]
 
 TORCH_NAMES: Mapping[DType, str] = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -17,7 +18,10 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "method": get_args(Method),
     "positions": get_args(Positions),
     "dtype": get_args(DType),
+    "index_dtype": get_args(IndexDType),
 }
+MOST_IN_INT32 = 2**30
+"""Rows, and a first position, of which a sum fits an int32."""
 
 
 class UnsupportedSpec(ValueError):
@@ -38,8 +42,9 @@ class Spec:
             2).
         max_len: rows of a baked table; the length up to which a dynamic graph is validated.
         dtype: of x and of the output.
+        index_dtype: of positions, masks and all integers that are computed of them; sizes stay int64, as ONNX has them.
 
-    Raises ValueError, in one line, for an unknown choice, and where max_len is below 1.
+    Raises ValueError, in one line, for an unknown choice, where max_len is below 1, and where int32 has no room for it.
     """
 
     mode: Mode = "baked"
@@ -48,6 +53,7 @@ class Spec:
     max_len: int = 2048
     dtype: DType = "fp32"
     position_offset: int = 0
+    index_dtype: IndexDType = "int64"
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -59,11 +65,19 @@ class Spec:
         if self.position_offset < 0 or (self.position_offset and self.positions not in (None, "mask")):
             values = f"{self.position_offset} with positions {self.positions}"
             raise ValueError(f"position_offset must be at least 0, and goes with positions mask, got {values}")
+        if self.index_dtype == "int32" and max(self.max_len, self.position_offset) > MOST_IN_INT32:
+            most = f"max_len and position_offset must be at most {MOST_IN_INT32} with index_dtype int32"
+            raise ValueError(f"{most}, got {self.max_len} and {self.position_offset}")
 
     @property
     def torch_dtype(self) -> str:
         """The name that torch and numpy give to `dtype`."""
         return TORCH_NAMES[self.dtype]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether integers are int32."""
+        return self.index_dtype == "int32"
 
     @property
     def angle_dtype(self) -> str:

@@ -117,7 +117,7 @@ def export(
         to: The folder of the bundle [default: ./NAME-MODE]. A bundle that fails goes to TO-failed, and what was at TO
             stays. Files that this tool did not write are not replaced without force=True.
         inputs: What goes into a module of your own; see `target`.
-        spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset.
+        spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset, index_dtype.
         options: Whole, or their fields by name: formats, opset, rotary_op, check_positions, cpu_isa, namespace, seed,
             budget, validate, cpp, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
         parameters: Those of the source.

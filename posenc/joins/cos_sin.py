@@ -25,6 +25,8 @@ class Returned(nn.Module):
     axes: Final[int]
     length: Final[int]  # of whole caches
     offset: Final[int]  # of positions from a mask
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, angles: RotaryAngles, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> None:
         super().__init__()
@@ -98,7 +100,7 @@ class Offset(Returned):
 
     def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin for as many tokens as x has: (batch, seq, hidden), (1,) -> twice (1, seq, width)."""
-        positions = start + torch.arange(x.shape[1], device=x.device)
+        positions = start + torch.arange(x.shape[1], dtype=self.count_dtype, device=x.device)
         # (seq,) -> (1, seq)
         return self.rounded(self.angles(positions.unsqueeze(0)))
 
@@ -118,7 +120,7 @@ class FromMask(Returned):
     def forward(self, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin: mask (batch, seq) of 1 and 0 -> twice (batch, seq, width)."""
         check_rank(mask, 1)
-        return self.rounded(self.angles(counted(mask, self.offset)))
+        return self.rounded(self.angles(counted(mask, self.offset, self.count_dtype)))
 
 
 def join_cos_sin(

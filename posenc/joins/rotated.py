@@ -65,6 +65,8 @@ class Rotated(nn.Module):
     seq_axis: Final[int]  # where tokens lie, on a grid the first of its axes
     axes: Final[int]  # positions that a token has
     offset: Final[int]  # of positions from a mask
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
         super().__init__()
@@ -102,7 +104,7 @@ class Offset(Rotated):
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; start is int64 (1,)."""
-        positions = start + torch.arange(self.length(q, k), device=q.device)
+        positions = start + torch.arange(self.length(q, k), dtype=self.count_dtype, device=q.device)
         # (seq,) -> (1, seq): a sequence that stands for the whole batch
         return self.rotate(q, k, self.angles(positions.unsqueeze(0)))
 
@@ -124,7 +126,7 @@ class FromMask(Rotated):
         """Return q and k rotated, in their own shapes; the mask is int64 (batch, seq) of 1 and 0."""
         check_rank(mask, 1)
         check_same(self.length(q, k), mask.shape[-1])
-        return self.rotate(q, k, self.angles(counted(mask, self.offset)))
+        return self.rotate(q, k, self.angles(counted(mask, self.offset, self.count_dtype)))
 
 
 def join_heads(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:

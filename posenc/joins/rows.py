@@ -47,6 +47,8 @@ class Rows(nn.Module):
     length: Final[int]  # of a whole table
     width: Final[int]  # of rows without x
     scale_x: Tensor  # a buffer, as a graph would hold Python's number in float32
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: RowSource, spec: Spec, output: Output) -> None:
         super().__init__()
@@ -87,7 +89,7 @@ class Offset(Rows):
 
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim), start (1,) -> (batch, seq, dim); or the rows alone: (1, seq, dim)."""
-        positions = start + torch.arange(x.shape[1], device=x.device)
+        positions = start + torch.arange(x.shape[1], dtype=self.count_dtype, device=x.device)
         # (seq,) -> (seq, dim) -> (1, seq, dim)
         return self.join(x, self.source(positions, x.shape[2]).unsqueeze(0))
 
@@ -107,7 +109,7 @@ class FromMask(Rows):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim), mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
         check_same(x.shape[1], mask.shape[1])
-        return self.join(x, self.source(counted(mask, self.offset), x.shape[2]))
+        return self.join(x, self.source(counted(mask, self.offset, self.count_dtype), x.shape[2]))
 
 
 class RowsAt(Rows):
@@ -124,7 +126,7 @@ class RowsFromMask(Rows):
 
     def forward(self, mask: Tensor) -> Tensor:
         """Return the rows: mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
-        rows: Tensor = self.source(counted(mask, self.offset), self.width)
+        rows: Tensor = self.source(counted(mask, self.offset, self.count_dtype), self.width)
         return rows.to(self.dtype)
 
 

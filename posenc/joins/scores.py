@@ -47,6 +47,8 @@ class Bias(nn.Module):
     """The ways to give positions, each a method that asks the source."""
 
     offset: Final[int]  # the first position that a mask counts
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(
         self, source: BiasSource, places: CountedPlaces | StoredPlaces, dtype: torch.dtype, offset: int
@@ -65,7 +67,7 @@ class Bias(nn.Module):
     def from_start(self, values: Tensor, seq_k: int, start: Tensor) -> Tensor:
         """Return the bias of queries that begin at a position, among keys from 0 on."""
         keys = self.places.keys(seq_k, start.device)
-        bias: Tensor = self.source.between(following(keys, start, values.shape[2]), keys, values)
+        bias: Tensor = self.source.between(following(keys, start, values.shape[2], self.count_dtype), keys, values)
         return bias
 
     def at(self, positions_q: Tensor, positions_k: Tensor, values: Tensor | None) -> Tensor:
@@ -77,9 +79,11 @@ class Bias(nn.Module):
 
     def from_mask(self, mask: Tensor, values: Tensor) -> Tensor:
         """Return the bias of keys that a mask counts, (batch, seq_k), where queries are the last of them."""
-        key = self.places(counted(mask, self.offset))
+        key = self.places(counted(mask, self.offset, self.count_dtype))
         # Indices instead of a slice: an exported slice would be kept to the range of its traced sizes.
-        at = torch.arange(values.shape[2], device=mask.device) + (mask.shape[1] - values.shape[2])
+        at = torch.arange(values.shape[2], dtype=self.count_dtype, device=mask.device) + (
+            mask.shape[1] - values.shape[2]
+        )
         query = key.index_select(1, inside(at, mask.shape[1]))
         # (batch, seq, 1) and (batch, 1, seq_k)
         bias: Tensor = self.source.between(query.unsqueeze(2), key.unsqueeze(1), values)

@@ -34,6 +34,8 @@ class Slopes(nn.Module):
     slopes: Tensor  # (heads, 1, 1)
     form: Final[str]
     probes = Probes()
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, slopes: Floats, form: str, dtype: torch.dtype) -> None:
         super().__init__()
@@ -45,7 +47,9 @@ class Slopes(nn.Module):
 
     def last(self, keys: Tensor, values: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: (seq_k,), (.., .., seq, any) -> (1, heads, seq, seq_k)."""
-        query = torch.arange(values.shape[2], device=keys.device) + (keys.shape[0] - values.shape[2])
+        query = torch.arange(values.shape[2], dtype=self.count_dtype, device=keys.device) + (
+            keys.shape[0] - values.shape[2]
+        )
         # (seq,) -> (1, seq, 1), beside keys (seq_k,)
         return self.between(query.unsqueeze(0).unsqueeze(2), keys, None)
 

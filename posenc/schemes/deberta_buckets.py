@@ -39,6 +39,9 @@ class LogBuckets(nn.Module):
 
     rows: Tensor  # (distances, 1)
     end: Final[int]
+    integer_dtype = torch.int64
+    __constants__ = ("count_dtype", "integer_dtype")
+    count_dtype = None
     half_safe = ""
 
     def __init__(self, rows: Integers, probes: Probes, formula: Callable[[Integers], Floats]) -> None:
@@ -54,7 +57,7 @@ class LogBuckets(nn.Module):
     def last(self, keys: Tensor, values: Tensor) -> Tensor:
         """Return the buckets where the last keys are the queries: (seq_k,), (batch, heads, seq, any)."""
         seq, length = values.shape[2], keys.shape[0]
-        query = torch.arange(seq, device=keys.device) + (length - seq)
+        query = torch.arange(seq, dtype=self.count_dtype, device=keys.device) + (length - seq)
         # CUDA refuses no index: what is beyond the table is refused by the number of its rows there.
         rows = exactly(leading(self.rows, length), length)[0]
         known = query.masked_fill(query < 0, 2 * self.end)  # so far from any key that no row is theirs
@@ -68,7 +71,7 @@ class LogBuckets(nn.Module):
     def signed(self, rows: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return buckets, below 0 for keys after their query; distances beyond the rows are refused."""
         distance = query - key
-        bucket = take(rows, distance.abs(), self.end).squeeze(-1).to(torch.int64)
+        bucket = take(rows, distance.abs(), self.end).squeeze(-1).to(self.integer_dtype)
         return torch.where(distance < 0, -bucket, bucket)
 
     def tolerance(self, max_position: int) -> Tolerance:
@@ -123,9 +126,9 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
     where = queries_and_keys(spec, end)
-    module = forward_of("bias", where)(source, CountedPlaces(), torch.int64, 0)
+    module = forward_of("bias", where)(source, CountedPlaces(), getattr(torch, spec.index_dtype), 0)
     values = bias.tensors(spec, bias.Output("bias"), where.places[0])
-    join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), "int64"),))
+    join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), spec.index_dtype),))
     return encoding(spec, where, bias.claims(source, spec), join, formula)
 
 

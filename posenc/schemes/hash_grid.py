@@ -21,7 +21,7 @@ from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Port, Values, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.features.hash_grid import PRIMES, HashGrid, levels_of
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import Weights
 from posenc.where import Where
 
@@ -30,6 +30,7 @@ MAX_CELLS = 2**20
 MAX_LEVELS = 64
 MAX_LOG2_SIZE = 31
 """Logarithm of the rows of a table, at most: the mask that takes a hash modulo the rows is an int32."""
+PRODUCTS = "products of cells with primes need 64 bits in grids as large"
 HALF_UNSAFE = "a float holds a coordinate times a resolution, of which half precision keeps 11 binary digits"
 BITWISE = ("BitwiseXor", "BitwiseAnd")
 """What a hash is made of. By sums and look-ups the same rows take 1.3 to 1.5 times as long on the CPU."""
@@ -104,6 +105,8 @@ def hash_grid(
     x = Port("x", (BATCH, SEQ, fixed(in_features)), spec.angle_dtype, Values(0.0, 1.0, strict=True))
     y = Port("y", (BATCH, SEQ, fixed(levels * table.shape[1])), spec.torch_dtype)
     module = HashGrid(table, grids, getattr(torch, spec.torch_dtype))
+    if spec.narrow and module.integers == torch.int64:
+        raise UnsupportedSpec(f"index_dtype int32 has no room for it: {PRODUCTS}; leave --index-dtype out")
     formula = partial(reference, table=table.double().numpy(), grids=grids)
     return encoding(spec, Where(spec.positions), claims, Join("features", module, (x,), (y,)), formula)
 

@@ -80,7 +80,7 @@ def timestep(
 def _of_integers(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:
     """Return the encoding of whole steps, which are positions."""
     source, fastest = sincos(spec, inv_freq), float(inv_freq.max())
-    port = Port("timesteps", (STEPS,), "int64", Positions(source.end))
+    port = Port("timesteps", (STEPS,), spec.index_dtype, Positions(source.end))
     return encode(
         source, x=port, largest=lambda p: math.ceil(p * max(1.0, fastest)), end=source.end, probes=source.probes
     )

@@ -64,17 +64,24 @@ class Bi(RelativeRows):
 class CausalShift(nn.Module):
     """Scores by distance, from seq_k - 1 down to 0, to scores by key."""
 
+    __constants__ = ("count_dtype",)
+    count_dtype = None
+
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq_k) -> the same."""
-        return seen(relative_shift(with_zeros(scores), scores.shape[2] - 1, scores.shape[3]))
+        shifted = relative_shift(with_zeros(scores), scores.shape[2] - 1, scores.shape[3])
+        return seen(shifted, self.count_dtype)
 
 
 class UniShift(nn.Module):
     """Scores by distance, from seq_k down to 0, to scores by key."""
 
+    __constants__ = ("count_dtype",)
+    count_dtype = None
+
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, 1 + seq_k) -> (batch, heads, seq, seq_k)."""
-        return seen(relative_shift(scores, scores.shape[2], scores.shape[3] - 1))
+        return seen(relative_shift(scores, scores.shape[2], scores.shape[3] - 1), self.count_dtype)
 
 
 class BiShift(nn.Module):
@@ -86,13 +93,16 @@ class BiShift(nn.Module):
         return relative_shift(scores, seq, larger(scores.shape[3] - 1, seq_k))[:, :, :, :seq_k]
 
 
-def seen(scores: Tensor) -> Tensor:
-    """Return scores (batch, heads, seq, seq_k) with 0 where a key is after its query."""
+def seen(scores: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return scores (batch, heads, seq, seq_k) with 0 where a key is after its query.
+
+    `dtype` is that of the places that are compared, where it is not int64.
+    """
     seq, seq_k = scores.shape[2], scores.shape[3]
     # queries are the last of the keys
-    query = (seq_k - seq) + torch.arange(seq, device=scores.device)
+    query = (seq_k - seq) + torch.arange(seq, dtype=dtype, device=scores.device)
     # (seq_k,) > (seq, 1): the keys after each query
-    after = torch.arange(seq_k, device=scores.device) > query.unsqueeze(1)
+    after = torch.arange(seq_k, dtype=dtype, device=scores.device) > query.unsqueeze(1)
     return scores.masked_fill(after, 0.0)
 
 

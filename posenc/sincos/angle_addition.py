@@ -83,6 +83,8 @@ class AngleAddition(nn.Module):
     interleaved: Final[bool]
     by_block = BY_BLOCK
     probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(
         self,
@@ -130,7 +132,9 @@ class AngleAddition(nn.Module):
         check_width(width, self.width)
         check_length(length, self.end)
         blocks = (length + (self.block - 1)) // self.block
-        sin, cos = self.block_starts(torch.arange(at_least_two(blocks), device=self.low_sin.device))
+        sin, cos = self.block_starts(
+            torch.arange(at_least_two(blocks), dtype=self.count_dtype, device=self.low_sin.device)
+        )
         # With a block's (s, c) laid out as rows, (s c) row_cos + (c -s) row_sin is (sin(a + b), cos(a + b)).
         start = arrange(sin, cos, self.interleaved, self.width).unsqueeze(1)  # (blocks, 1, width)
         quarter_ahead = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)

@@ -33,6 +33,8 @@ class DirectSinCos(nn.Module):
     scale: Final[float]
     probes = FAR
     half_safe = HOLDS_POSITIONS
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(
         self,
@@ -72,7 +74,9 @@ class DirectSinCos(nn.Module):
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
-        return self.forward(torch.arange(length, device=self.inv_freq.device).unsqueeze(0), width)
+        return self.forward(
+            torch.arange(length, dtype=self.count_dtype, device=self.inv_freq.device).unsqueeze(0), width
+        )
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: what float32 does to so large an angle."""
@@ -99,6 +103,8 @@ class SelfAdjustingSinCos(nn.Module):
     scale: Final[float]
     probes = FAR
     half_safe = HOLDS_POSITIONS
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0) -> None:
         super().__init__()
@@ -120,7 +126,7 @@ class SelfAdjustingSinCos(nn.Module):
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
-        return self.forward(torch.arange(length, device=self.slope.device).unsqueeze(0), width)
+        return self.forward(torch.arange(length, dtype=self.count_dtype, device=self.slope.device).unsqueeze(0), width)
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: what float32 does to so large an angle."""

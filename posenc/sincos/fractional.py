@@ -48,6 +48,7 @@ class FractionalAngleAddition(nn.Module):
         dtype: of tables and results.
     """
 
+    needs_int64 = "steps are floats, of any size, and counted in parts of a step (whole steps are: -p steps=int)"
     low_sin: Tensor  # (radix, pairs): at 0, u, 2 u, ...
     low_cos: Tensor
     high_sin: Tensor  # (rows, pairs): at 0, radix u, 2 radix u, ...; a single row where all rows are stored

@@ -41,6 +41,8 @@ class SeriesSinCos(nn.Module):
     unit = 2 * math.pi
     within = torch.float64
     half_safe = DIVIDES
+    __constants__ = ("integer_dtype",)
+    integer_dtype = torch.int64
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -59,7 +61,7 @@ class SeriesSinCos(nn.Module):
         square = d * d
         sin_d = d * (1 - square * (1 - square / 20) / 6)
         cos_d = 1 - square * (1 - square / 12) / 2
-        index = nearest.to(torch.int64)
+        index = nearest.to(self.integer_dtype)
         a_sin = take(self.sines, index, self.steps + 1).squeeze(-1)
         a_cos = take(self.cosines, index, self.steps + 1).squeeze(-1)
         # cos(a + d), sin(a + d)

@@ -40,6 +40,8 @@ class ZeroRow(ChangedRows):
     """Rows of a source, with zeros at the position of padding."""
 
     row: Final[int]
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: RowSource, row: int) -> None:
         super().__init__(source)
@@ -54,7 +56,9 @@ class ZeroRow(ChangedRows):
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
         rows: Tensor = self.source.arange(length, width)
-        return rows.masked_fill((torch.arange(length, device=rows.device) == self.row).unsqueeze(-1), 0.0)
+        return rows.masked_fill(
+            (torch.arange(length, dtype=self.count_dtype, device=rows.device) == self.row).unsqueeze(-1), 0.0
+        )
 
     def tables(self) -> Tables:
         """Return the tables of the source, and the position whose row they do not hold."""

@@ -16,6 +16,10 @@ from posenc.spec import Spec, UnsupportedSpec
 
 Choice = TypeVar("Choice")
 KEYS = Axis("seq_k", "length")
+NO_END = (
+    "index_dtype int32 has no room for positions that follow a start without an end: take --method exact, or leave "
+    "--index-dtype out"
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def tokens(spec: Spec, end: int | None, axes: int = 1, ends: tuple[int, ...] = (
     if axes > 1 and spec.positions != "explicit":
         raise UnsupportedSpec(f"a token has {axes} positions, {spec.positions} gives one: use --positions explicit")
     several = () if axes == 1 else (fixed(axes),)  # (batch, seq), or (axes, batch, seq)
-    return _way(spec, end, SEQ, Port("positions", (*several, BATCH, SEQ), "int64", Positions(end, ends)))
+    return _way(spec, end, SEQ, Port("positions", (*several, BATCH, SEQ), spec.index_dtype, Positions(end, ends)))
 
 
 def queries_and_keys(spec: Spec, end: int | None) -> Where:
@@ -62,8 +66,8 @@ def queries_and_keys(spec: Spec, end: int | None) -> Where:
 
     Keys are at 0, 1, 2, ..., and queries are the last of them (implicit, mask) or begin at a start (offset).
     """
-    query = Port("positions_q", (BATCH, SEQ), "int64", Positions(end))
-    key = Port("positions_k", (BATCH, KEYS), "int64", Positions(end))
+    query = Port("positions_q", (BATCH, SEQ), spec.index_dtype, Positions(end))
+    key = Port("positions_k", (BATCH, KEYS), spec.index_dtype, Positions(end))
     return _way(spec, end, KEYS, query, key, among=KEYS.name)
 
 
@@ -76,7 +80,8 @@ def grid(spec: Spec, names: Sequence[str], ends: Sequence[int | None]) -> Where:
 def padded_grid(spec: Spec, names: Sequence[str], end: int | None) -> Where:
     """Return that a mask says which places of a padded grid count, from 1 on: (batch, *grid) of 1 and 0."""
     places = tuple(Axis(name, "grid") for name in names)  # padding may be larger than any end
-    return Where(spec.positions, places, (Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end)),), end)
+    mask = Port("pixel_mask", (BATCH, *places), spec.index_dtype, Mask(offset=1, end=end))
+    return Where(spec.positions, places, (mask,), end)
 
 
 def _way(spec: Spec, end: int | None, axis: Axis, *explicit: Port, among: str | None = None) -> Where:
@@ -86,8 +91,10 @@ def _way(spec: Spec, end: int | None, axis: Axis, *explicit: Port, among: str | 
         explicit: The ports of given positions.
         among: The name of the axis of keys that a start counts among.
     """
-    start = Port("start", (fixed(1),), "int64", Start(end, among))
-    mask = Port("attention_mask", (BATCH, axis), "int64", Mask(offset=spec.position_offset, end=end))
+    start = Port("start", (fixed(1),), spec.index_dtype, Start(end, among))
+    if spec.narrow and spec.positions == "offset" and end is None and among is None:
+        raise UnsupportedSpec(NO_END)
+    mask = Port("attention_mask", (BATCH, axis), spec.index_dtype, Mask(offset=spec.position_offset, end=end))
     ports = {"offset": (start,), "explicit": explicit, "mask": (mask,)}.get(str(spec.positions), ())
     # Positions follow from the size of the axis, which then ends with them; those of keys do beside a start, too.
     counted = spec.positions == "implicit" or (spec.positions == "offset" and among is not None)

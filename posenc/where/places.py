@@ -13,9 +13,12 @@ from posenc.stored import StoredRows
 class CountedPlaces(nn.Module):
     """Positions without an end: keys are counted."""
 
+    __constants__ = ("count_dtype",)
+    count_dtype = None
+
     def keys(self, length: int, device: torch.device) -> Tensor:
         """Return the positions of keys that are counted from 0: (length,)."""
-        return torch.arange(length, device=device)
+        return torch.arange(length, dtype=self.count_dtype, device=device)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return positions as they are."""
@@ -27,6 +30,8 @@ class StoredPlaces(nn.Module):
 
     places: Tensor  # (max_len, 1)
     before: Tensor  # (max_len + 1,): what brings 0, 1, 2, .. to the position before
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, end: int) -> None:
         super().__init__()
@@ -40,7 +45,7 @@ class StoredPlaces(nn.Module):
         of one key it would repeat the one: there is one more.
         """
         check_length(length, self.places.shape[0])
-        return (torch.arange(length + 1, device=device) + self.before[: length + 1])[1:]
+        return (torch.arange(length + 1, dtype=self.count_dtype, device=device) + self.before[: length + 1])[1:]
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return positions, each of which is below the end."""

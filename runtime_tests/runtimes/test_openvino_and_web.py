@@ -54,6 +54,13 @@ def check_agrees(name: str, agrees: Verdict, scheme: str, spec: Spec, params: Pa
     assert (eager.max_abs == 0) == (RUNTIMES[name].same_bits or not divides)
 
 
+def test_an_output_that_is_a_look_up_alone_has_its_name(tmp_path: Path) -> None:
+    need("openvino")
+    spec = Spec("baked", positions="explicit", max_len=40)
+    found = verdicts("timestep", spec, {"dim": 8, "steps": "int"}, tmp_path, "openvino")
+    assert (found["agrees"].status, found["agrees"].detail) == ("pass", found["agrees"].detail)
+
+
 @pytest.mark.parametrize("name", one_of_each(NAMES, lambda _: ""))
 @pytest.mark.parametrize("dtype", one_of_each(["fp16", "bf16", "fp64"], lambda _: ""))
 def test_other_dtypes_agree_or_are_refused(tmp_path: Path, name: str, dtype: DType) -> None:

@@ -11,6 +11,7 @@ from posenc.ports import Axis, Port
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
+from posenc_export.bundle.identity import INDEX_DTYPE
 from posenc_export.carries import name_of, port_kinds
 from posenc_export.errors import BadInput, one_line
 
@@ -155,6 +156,11 @@ class Manifest:
     def artifact(self, format_: str) -> Artifact | None:
         """Return the file of a format, if the bundle has it."""
         return next((artifact for artifact in self.artifacts if artifact.format == format_), None)
+
+    @property
+    def index_dtype(self) -> str:
+        """The dtype of positions, masks and the integers that are computed of them."""
+        return self.facts.get(INDEX_DTYPE, "int64")
 
     def to_json(self) -> dict[str, object]:
         """Return the manifest as JSON values."""

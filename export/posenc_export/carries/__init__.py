@@ -138,7 +138,7 @@ class PortKind(Generic[C]):
         settled: What is carried once the axes are known.
         misshapen: The shape that is expected where the sizes of the axes are wrong.
         documented: What the C++ class says of the elements, behind the port.
-        cpp_vector: The template that declares the vector of int64 in example.cpp, if the least is not enough.
+        cpp_vector: The template that declares the vector of integers in example.cpp, if the least is not enough.
 
     """
 

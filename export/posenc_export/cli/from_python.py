@@ -24,7 +24,7 @@ Inputs: TypeAlias = "str | Port | Sequence[str | Port]"
 
 SAME_NAME = """
     mode method positions dtype opset namespace require atol rtol timeout seed budget batch heads rounds part layer
-    layer_type max_len position_offset rotary_op cpu_isa
+    layer_type max_len position_offset index_dtype rotary_op cpu_isa
 """
 KEYWORDS = {
     **{f"--{name.replace('_', '-')}": name for name in SAME_NAME.split()},

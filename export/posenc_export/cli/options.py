@@ -133,6 +133,12 @@ SPEC = options(
         f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
     choice("--dtype", CHOICES["dtype"], "The dtype of x and of the output.", "fp32"),
+    choice(
+        "--index-dtype",
+        CHOICES["index_dtype"],
+        "The dtype of positions, masks and what is computed of them; sizes stay int64.",
+        "int64",
+    ),
     under=ENCODING,
 )
 WRITTEN = options(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from posenc.ports import Axis, Port, axes_of
+from posenc_export.arrays import INTEGERS
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.carries import kind_of
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
@@ -49,9 +50,10 @@ def _vector(port: Port, sizes: Mapping[str, int]) -> str:
     kind, name, size = kind_of(port.carries), _variable(port), f"Model::{port.name}_size(axes)"
     if port.dtype == "bool":  # std::vector<bool> packs bits: no span views them
         return filled("bool_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size).rstrip()
-    if kind.cpp_vector and port.dtype == "int64":
+    if kind.cpp_vector and port.dtype in INTEGERS:
         length = _size(port.axes[-1])
-        return filled(kind.cpp_vector, BUNDLE_TEMPLATES, name=name, size=size, length=length).rstrip()
+        fields = {"name": name, "size": size, "length": length, "type": qualified_type(port)}
+        return filled(kind.cpp_vector, BUNDLE_TEMPLATES, **fields).rstrip()
     element = ONES.get(port.dtype) or kind.least(port.carries, port, sizes)
     arguments = size if element is None else f"{size}, {element}"
     return f"    std::vector<{qualified_type(port)}> {name}({arguments});"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from posenc.encoding import Encoding
 from posenc.parameters import fit
 from posenc.scheme import SCHEMES
-from posenc_export.bundle.identity import CODE, SCHEME, TENSORS, facts_of
+from posenc_export.bundle.identity import CODE, INDEX_DTYPE, SCHEME, TENSORS, facts_of
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, Digests, Request
 from posenc_export.formats.capture import tensor_digests
@@ -40,6 +40,7 @@ def facts_for(target: Target, request: Request, captured: Mapping[str, Digests])
             "positions": encoding.positions,
             "offset": spec.position_offset or None,
             "dtype": spec.torch_dtype,
+            INDEX_DTYPE: spec.index_dtype if spec.narrow else None,
         }
     else:
         # what a user's own factory makes of a text, or of None, shows in code and tensors

@@ -71,6 +71,8 @@ def _problems(target: Target, options: ExportOptions) -> Iterator[str]:
             yield f"{name} cannot be exported to {format_}: {reason}"
     if options.rotary_op != "decomposed" and spec.dtype == "fp64":
         yield f"--rotary-op {options.rotary_op} has no fp64: expected fp32, fp16 or bf16"
+    if options.rotary_op != "decomposed" and spec.narrow:
+        yield f"--rotary-op {options.rotary_op} takes ids of int64 alone: leave it out, or --index-dtype"
     if end is not None and spec.max_len > end:
         yield f"max_len must be at most the {end} positions of {name}, got {spec.max_len}"
     if spec.positions == "mask" and spec.max_len - spec.position_offset < SHORTEST:

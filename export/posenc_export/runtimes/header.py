@@ -18,7 +18,8 @@ from posenc.call import positions_of
 from posenc.ports import Array, Feeds, Integers, Mask, Port, Positions, Values, carrying, sizes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import REALS, filled
-from posenc_export.formats.header import namespace_of
+from posenc_export.formats.header import integers_of, namespace_of
+from posenc_export.formats.header.text import in_integers
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 
 Call = Callable[[Feeds], dict[str, Array]]
@@ -99,14 +100,18 @@ class Header:
     path: Path
     language: Language
 
-    def compiled(self, family: str, output: Port, **constants: int) -> Function:
+    def compiled(self, family: str, output: Port, integers: str, **constants: int) -> Function:
         """Return the function of a library around the header; it raises RunFailed for a position beyond the end.
 
-        `constants` are constants that the header must have, beside the type of the output.
+        Args:
+            family: What it computes.
+            output: An output: its type is that of the header's numbers.
+            integers: The dtype of positions.
+            constants: Constants that the header must have.
         """
         with TemporaryDirectory(prefix="posenc-header-", ignore_cleanup_errors=True) as folder:
             source, library = Path(folder, "call.txt"), Path(folder, "call.so")
-            source.write_text(self.source(family, output, **constants), "ascii")
+            source.write_text(in_integers(self.source(family, output, **constants), integers), "ascii")
             compile_(self.language, source, library, self.path)
             call = ctypes.CDLL(str(library)).call
         # false where a position is beyond the end
@@ -153,7 +158,7 @@ def _argument(value: Array | int | None) -> ctypes.c_size_t | ctypes.c_void_p:
 def _adding(header: Header, manifest: Manifest) -> Call:
     """Return a function that writes rows, and adds them to x where the output has a batch."""
     (y,) = manifest.outputs
-    write = header.compiled("additive", y, width=_width(y))
+    write = header.compiled("additive", y, integers_of(manifest.inputs), width=_width(y))
 
     def call(feeds: Feeds) -> dict[str, Array]:
         out = np.empty(y.shape(sizes_of(manifest.inputs, feeds)), y.dtype)
@@ -173,7 +178,8 @@ def _adding(header: Header, manifest: Manifest) -> Call:
 def _giving_cos_sin(header: Header, manifest: Manifest) -> Call:
     """Return a function that writes cosines and sines."""
     outputs = manifest.outputs
-    write = header.compiled("cos_sin", outputs[0], axes=_position_axes(manifest), width=_width(outputs[0]))
+    integers, axes = integers_of(manifest.inputs), _position_axes(manifest)
+    write = header.compiled("cos_sin", outputs[0], integers, axes=axes, width=_width(outputs[0]))
 
     def call(feeds: Feeds) -> dict[str, Array]:
         shape = outputs[0].shape(sizes_of(manifest.inputs, feeds))
@@ -188,7 +194,8 @@ def _giving_cos_sin(header: Header, manifest: Manifest) -> Call:
 def _rotating(header: Header, manifest: Manifest) -> Call:
     """Return a function that rotates queries and keys."""
     outputs = manifest.outputs
-    write = header.compiled("rotary", outputs[0], axes=_position_axes(manifest), head_dim=_width(outputs[0]))
+    integers, axes = integers_of(manifest.inputs), _position_axes(manifest)
+    write = header.compiled("rotary", outputs[0], integers, axes=axes, head_dim=_width(outputs[0]))
 
     def rotated(x: Array, port: Port, places: Array) -> Array:
         # x: (batch, heads, seq, head_dim), or (batch, seq, heads, head_dim)
@@ -238,6 +245,7 @@ def _position_axes(manifest: Manifest) -> int:
 def _positions(feeds: Feeds, manifest: Manifest, shape: tuple[int, ...]) -> Integers:
     """Return the positions of a call: (1 or batch, seq), or (axes, ...) with several a token; all rows of a table."""
     positions = positions_of(manifest.max_len if manifest.inputs else shape[0], manifest.inputs, feeds)
+    positions = positions.astype(integers_of(manifest.inputs))
     return positions if positions.ndim > 1 else positions[None]
 
 

@@ -56,7 +56,13 @@ def load_openvino(path: Path, manifest: Manifest) -> Runner:
     if holds_float64(read_onnx(path)):
         raise Missing("OpenVINO computes on CPUs in float32 what is float64 in this graph")
     compiled = compiled_model(path, "f32")
-    return Runner(lambda feeds: outputs_of(compiled, feeds), manifest.inputs, manifest.outputs, ("CPU",))
+    wanted = [port.name for port in manifest.outputs]
+
+    def run(feeds: Feeds) -> dict[str, Array]:
+        produced = outputs_of(compiled, feeds)
+        return {name: array for name, array in produced.items() if name in wanted}
+
+    return Runner(run, manifest.inputs, manifest.outputs, ("CPU",))
 
 
 def compiled_model(path: Path, precision: str) -> CompiledModel:
@@ -78,9 +84,12 @@ def compiled_model(path: Path, precision: str) -> CompiledModel:
 
 
 def outputs_of(compiled: CompiledModel, feeds: Feeds) -> dict[str, Array]:
-    """Return the outputs of a compiled model by name; raise RunFailed, in one line, where it refuses its inputs."""
+    """Return the outputs of a compiled model by every name; raise RunFailed, in one line, where it refuses its inputs.
+
+    An output that is a look-up alone has two names: that of the graph's output, and that of the look-up.
+    """
     try:
         produced = compiled(dict(feeds))
     except RuntimeError as error:  # the lines before the last one name its own sources
         raise RunFailed(str(error).strip().splitlines()[-1]) from error
-    return {port.any_name: produced[port] for port in compiled.outputs}
+    return {name: produced[port] for port in compiled.outputs for name in port.names}

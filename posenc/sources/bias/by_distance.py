@@ -18,6 +18,8 @@ class ByDistance(nn.Module):
 
     rows: Tensor  # (before + 1 + after, heads)
     before: Final[int]
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, rows: Tensor, before: int) -> None:
         """Take the biases of keys from `before` places before their query on, up to some places after it."""
@@ -31,7 +33,7 @@ class ByDistance(nn.Module):
         """Return the bias of the last keys, as queries: (seq_k,), (.., .., seq, any) -> (1, heads, seq, seq_k)."""
         seq, seq_k = values.shape[2], keys.shape[0]
         far = larger(seq_k - seq - max(self.before, 1), 0)  # keys in the first row for every query
-        query = torch.arange(seq, device=keys.device) + (seq_k - seq)
+        query = torch.arange(seq, dtype=self.count_dtype, device=keys.device) + (seq_k - seq)
         near = self.between(query.unsqueeze(0).unsqueeze(2), keys[far:], None)
         return edge_repeated(near, far)
 

@@ -24,6 +24,8 @@ class ByQuery(nn.Module):
 
     rows: Tensor  # (head_dim, before + 1 + after)
     before: Final[int]
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, rows: Tensor, before: int) -> None:
         """Take the rows (before + 1 + after, head_dim) of keys from `before` places before their query on."""
@@ -39,7 +41,7 @@ class ByQuery(nn.Module):
         """Return the bias of the last keys, as queries: (seq_k,), q -> (batch, heads, seq, seq_k)."""
         seq, seq_k = values.shape[2], keys.shape[0]
         far = larger(seq_k - seq - max(self.before, 1), 0)  # keys in the first row for every query
-        query = torch.arange(seq, device=keys.device) + (seq_k - seq)
+        query = torch.arange(seq, dtype=self.count_dtype, device=keys.device) + (seq_k - seq)
         return edge_repeated(self.between(query.unsqueeze(1), keys[far:], values), far)
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:

@@ -33,6 +33,8 @@ class WeightedRows(nn.Module):
     distances: Final[int]
     before: Final[int]
     beyond: Final[bool]
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, rows: Tensor, before: int, beyond: bool) -> None:
         """Take the rows of keys from `before` places before their query on.
@@ -54,7 +56,9 @@ class WeightedRows(nn.Module):
 
     def last(self, keys: Tensor, values: Tensor) -> Tensor:
         """Return the rows where queries are the last of the keys: (seq_k,), p -> (batch, heads, seq, head_dim)."""
-        query = torch.arange(values.shape[2], device=keys.device) + (keys.shape[0] - values.shape[2])
+        query = torch.arange(values.shape[2], dtype=self.count_dtype, device=keys.device) + (
+            keys.shape[0] - values.shape[2]
+        )
         # Stored positions refuse more keys than there are only where they are read.
         return self.between((query + keys.sum(0, keepdim=True).clamp(0, 0)).unsqueeze(1), keys, values)
 
@@ -74,7 +78,7 @@ class WeightedRows(nn.Module):
     def near(self, p: Tensor, query: Tensor) -> Tensor:
         """Return the probability of the key at each distance, 0 without one: p, (seq, 1) -> (..., seq, distances)."""
         seq_k = p.shape[3]
-        at = query + (torch.arange(self.distances, device=p.device) - self.before)
+        at = query + (torch.arange(self.distances, dtype=self.count_dtype, device=p.device) - self.before)
         index = at.clamp(0, seq_k - 1).expand(p.shape[0], p.shape[1], p.shape[2], self.distances)
         return p.gather(3, index) * ((at >= 0) & (at < seq_k)).to(p.dtype)
 

@@ -41,6 +41,8 @@ class CenterCrop(nn.Module):
 
     places: Tensor  # (end, 1): a look-up refuses what lies outside, whatever the source holds
     end: int
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: RowSource, end: int, *, step: float) -> None:
         super().__init__()
@@ -54,7 +56,7 @@ class CenterCrop(nn.Module):
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of the middle: (1, length, width)."""
         check_length(length, self.end)
-        index = (self.end - length) // 2 + torch.arange(length, device=self.places.device)
+        index = (self.end - length) // 2 + torch.arange(length, dtype=self.count_dtype, device=self.places.device)
         positions = take(self.places, inside(index, self.end), self.end).squeeze(-1)  # (length, 1) -> (length,)
         rows: Tensor = self.source(positions, width)
         return rows.unsqueeze(0)
@@ -76,6 +78,8 @@ class Counts(nn.Module):
     """Rows at counts, which begin at 1: DETR without normalize."""
 
     one: Tensor  # (1,): the number 1
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: SinCosMethod) -> None:
         super().__init__()
@@ -93,7 +97,9 @@ class Counts(nn.Module):
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of 1..length: (1, length, width)."""
-        rows: Tensor = self.source(self.one + torch.arange(length, device=self.one.device), width)
+        rows: Tensor = self.source(
+            self.one + torch.arange(length, dtype=self.count_dtype, device=self.one.device), width
+        )
         return rows.unsqueeze(0)
 
     def tolerance(self, max_position: int) -> Tolerance:

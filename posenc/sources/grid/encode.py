@@ -116,6 +116,8 @@ class MaskedGrid(nn.Module):
 
     columns_first: Final[bool]
     channels_first: Final[bool]
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, source: CountRows, layout: GridLayout, dtype: torch.dtype) -> None:
         super().__init__()
@@ -127,7 +129,7 @@ class MaskedGrid(nn.Module):
     def forward(self, pixel_mask: Tensor) -> Tensor:
         """Return the rows of all places: (batch, height, width) -> (batch, dim, height, width), or dim last."""
         # The count at a place is how many valid places lie up to it, the last count that of a whole column or row.
-        down, across = pixel_mask.cumsum(1), pixel_mask.cumsum(2)
+        down, across = pixel_mask.cumsum(1, dtype=self.count_dtype), pixel_mask.cumsum(2, dtype=self.count_dtype)
         by_row: Tensor = self.source(down, down[:, -1:, :])
         by_column: Tensor = self.source(across, across[:, :, -1:])
         rows = torch.cat([by_column, by_row] if self.columns_first else [by_row, by_column], -1)

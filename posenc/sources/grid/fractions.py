@@ -54,6 +54,8 @@ class ComputedFractionRows(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, fraction: AxisFraction, inv_freq: Floats, waves: AngleSinCos, *, interleaved: bool) -> None:
         super().__init__()
@@ -77,7 +79,7 @@ class ComputedFractionRows(nn.Module):
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of all places: (1, length, width)."""
         check_width(width, self.width)
-        count = torch.arange(1, length + 1, device=self.rate.device).unsqueeze(0)
+        count = torch.arange(1, length + 1, dtype=self.count_dtype, device=self.rate.device).unsqueeze(0)
         return self.forward(count, torch.full_like(count[:, :1], length))  # empty where there are no places
 
     def tolerance(self, max_position: int) -> Tolerance:
@@ -93,9 +95,12 @@ class StoredFractionRows(nn.Module):
     """Rows at fractions of an axis, stored for every place of every size up to max_len."""
 
     rows: Tensor  # (max_len * (max_len + 1), width): counts 0..max_len of a whole of 1, of 2, ...
+    most: Final[int | None]  # a whole that no rows are of, where products of larger ones do not fit int32
     one: Tensor
     width: Final[int]
     half_safe = ""
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, fraction: AxisFraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
         super().__init__()
@@ -107,6 +112,7 @@ class StoredFractionRows(nn.Module):
         self.max_angle = fraction.max_angle
         self.fraction, self.inv_freq, self.interleaved = fraction, inv_freq, interleaved
         check_few(end, self.width)
+        self.most = end + 1 if spec.narrow else None
         rows = torch.empty(end, end + 1, self.width, dtype=dtype)
         for whole in range(1, end + 1):
             angles = torch.from_numpy(fraction.coordinates(np.arange(end + 1)[:, None], whole) * inv_freq)
@@ -118,14 +124,14 @@ class StoredFractionRows(nn.Module):
     def forward(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return the rows of places: int64 (...), the same with an axis of 1 -> (..., width)."""
         # Each whole has end + 1 rows, one for each count from 0 on.
-        index = (whole.clamp(min=1) - 1) * (self.end + 1) + count
+        index = (whole.clamp(min=1, max=self.most) - 1) * (self.end + 1) + count
         return take(self.rows, index, self.end * (self.end + 1))
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of all places: (1, length, width)."""
         check_width(width, self.width)
         check_length(length, self.end)
-        count = torch.arange(1, length + 1, device=self.one.device).unsqueeze(0)
+        count = torch.arange(1, length + 1, dtype=self.count_dtype, device=self.one.device).unsqueeze(0)
         return self.forward(count, torch.full_like(count[:, :1], length))  # empty where there are no places
 
     def tolerance(self, max_position: int) -> Tolerance:

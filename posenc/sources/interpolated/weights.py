@@ -59,6 +59,7 @@ class AxisWeights(nn.Module):
 
     # TorchScript compiles a class once, with the methods that its first user calls. All of them are exported, so that a
     # file holds the same methods whatever was scripted before it.
+    needs_int64 = "weights are quotients of products of sizes"
     odd: Tensor  # (1, columns), int64: 2 i + 1 for row i; or i itself
     fold: Tensor  # (columns, grid): adds the weights beyond an edge to the row there
     grid: int  # not Final: the weights of two axes are one type in TorchScript then

@@ -38,6 +38,9 @@ class RelativeRows(nn.Module):
     signs: Tensor  # (2, width): of a key at its query or before, then of a key after its query
     width: Final[int]
     clamp: Final[int | None]
+    __constants__ = ("count_dtype", "integer_dtype")
+    count_dtype = None
+    integer_dtype = torch.int64
 
     def __init__(
         self, source: RowSource, spec: Spec, width: int, *, interleaved: bool, clamp: int | None = None
@@ -63,9 +66,9 @@ class RelativeRows(nn.Module):
 
     def down_from(self, first: int, count: int, held: int) -> Tensor:
         """Return the rows of the distances first, first - 1, ..., all below `held`: (1, count, width)."""
-        distance = first - torch.arange(count, device=self.signs.device)
+        distance = first - torch.arange(count, dtype=self.count_dtype, device=self.signs.device)
         clamp = self.clamp
-        signs = take(self.signs, (distance < 0).to(torch.int64), 2)
+        signs = take(self.signs, (distance < 0).to(self.integer_dtype), 2)
         if clamp is not None:
             # Exporters would store the rows 0..clamp as a constant, whose number no call changes, read or not.
             rows: Tensor = self.source(distance.abs().clamp(max=clamp), self.width)

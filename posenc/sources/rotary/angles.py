@@ -34,6 +34,9 @@ def tolerance_of(method: SinCosMethod, max_position: int) -> Tolerance:
 class MethodAngles(nn.Module):
     """Angles by a sincos method whose frequencies may depend on the length of a call: what such angles share."""
 
+    __constants__ = ("count_dtype",)
+    count_dtype = None
+
     def __init__(self, sincos: SinCosMethod | ComputedSinCos, attention_factor: float = 1.0) -> None:
         super().__init__()
         self.sincos = sincos
@@ -46,7 +49,7 @@ class MethodAngles(nn.Module):
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
         """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
         # (length,) -> (1, length)
-        angles: CosSin = self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
+        angles: CosSin = self.forward(torch.arange(sizes[0], dtype=self.count_dtype, device=device).unsqueeze(0))
         return angles
 
     def ends(self) -> tuple[int | None, ...]:

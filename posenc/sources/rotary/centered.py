@@ -24,6 +24,9 @@ class CenteredAxialAngles(AxialAngles):
         centered: Which axes do; the methods of these give cosines and sines of distances.
     """
 
+    __constants__ = ("count_dtype",)
+    count_dtype = None
+
     def __init__(self, methods: list[SinCosMethod], order: Integers | None, centered: list[bool]) -> None:
         super().__init__(methods, order)
         self.centered = centered
@@ -36,8 +39,8 @@ class CenteredAxialAngles(AxialAngles):
             size = sizes[axis]
             if self.centered[axis]:
                 # Each distance is looked up once; a single place is at -1, so that there is one more than places.
-                distances = torch.arange(size + 1, device=device).unsqueeze(0)
-                place = torch.arange(size, device=device) - (size - size // 2)
+                distances = torch.arange(size + 1, dtype=self.count_dtype, device=device).unsqueeze(0)
+                place = torch.arange(size, dtype=self.count_dtype, device=device) - (size - size // 2)
                 cos, sin = method.cos_sin(distances)  # type: ignore[operator]
                 cos, sin = cos.index_select(1, place.abs()), sin.index_select(1, place.abs())  # (1, size, pairs) each
                 sin = torch.where((place < 0).unsqueeze(-1), -sin, sin)

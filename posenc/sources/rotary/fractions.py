@@ -32,6 +32,8 @@ class ComputedCenters(nn.Module):
 
     rate: Tensor  # (pairs,): of a coordinate of 1, in the unit of `waves`; a buffer, to stay in float64
     end = None
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, slopes: Floats, waves: AngleSinCos) -> None:
         super().__init__()
@@ -43,7 +45,7 @@ class ComputedCenters(nn.Module):
 
     def forward(self, length: int) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of all places of an axis: twice (1, length, pairs)."""
-        place = torch.arange(length, device=self.rate.device).unsqueeze(0)
+        place = torch.arange(length, dtype=self.count_dtype, device=self.rate.device).unsqueeze(0)
         whole = torch.full_like(place[:, :1], length)  # empty where there are no places
         # Whole numbers as long as they can be: the quotient is rounded once.
         coordinate = (2 * place + 1 - whole).to(self.within) / whole.to(self.within)
@@ -67,6 +69,8 @@ class StoredCenters(nn.Module):
     firsts: Tensor  # (max_len + 1, 1): the row of the first place of each size, from 0 on
     end: Final[int]
     half_safe = ""
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, slopes: Floats, spec: Spec) -> None:
         super().__init__()
@@ -83,7 +87,7 @@ class StoredCenters(nn.Module):
     def forward(self, length: int) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of all places of an axis: twice (1, length, pairs)."""
         check_length(length, self.end)
-        place = torch.arange(length, device=self.firsts.device)
+        place = torch.arange(length, dtype=self.count_dtype, device=self.firsts.device)
         # A look-up, as a product halved might pass through floats in a graph; it refuses a size beyond the end.
         first = take(self.firsts, torch.full_like(self.firsts[0], length), self.end + 1)
         index = first + place  # (1, 1) + (length,)

@@ -128,6 +128,9 @@ class ScalePower(nn.Module):
 class XPosAngles(nn.Module):
     """Angles with a scale for queries and its inverse for keys, so that scores fade with the distance alone."""
 
+    __constants__ = ("count_dtype",)
+    count_dtype = None
+
     def __init__(self, angles: RotaryAngles, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
         # Angles at any position come with scales at any position; tables refuse positions, and so do their scales.
@@ -150,7 +153,7 @@ class XPosAngles(nn.Module):
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
         """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
-        return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
+        return self.forward(torch.arange(sizes[0], dtype=self.count_dtype, device=device).unsqueeze(0))
 
     def ends(self) -> tuple[int | None, ...]:
         """Return the end of the places along each axis of a grid."""

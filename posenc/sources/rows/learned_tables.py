@@ -51,6 +51,8 @@ class SummedTables(nn.Module):
     """
 
     probes = Probes()
+    __constants__ = ("count_dtype",)
+    count_dtype = None
 
     def __init__(self, tables: Sequence[LearnedTable]) -> None:
         super().__init__()
@@ -73,7 +75,7 @@ class SummedTables(nn.Module):
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the sums at positions 0..length-1 of every table: (1, length, dim)."""
-        return self.forward(torch.arange(length).expand(len(self.each), 1, length), width)
+        return self.forward(torch.arange(length, dtype=self.count_dtype).expand(len(self.each), 1, length), width)
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far sums may be from the reference: half an eps of the largest possible sum for each addition."""

@@ -76,7 +76,7 @@ def indices(sides: Sides) -> Integers:
     return np.asarray(differences(height, width, 2 * width - 1, torch.device("cpu")))
 
 
-def differences(height: int, width: int, across: int, device: torch.device) -> Tensor:
+def differences(height: int, width: int, across: int, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Return the row of a table for each pair of places: (tokens, tokens).
 
     Args:
@@ -84,9 +84,10 @@ def differences(height: int, width: int, across: int, device: torch.device) -> T
         width: Columns of the window.
         across: Rows of the table for one difference of rows; at least as many as there are differences of columns.
         device: Where the table is.
+        dtype: Of the rows' numbers, where it is not int64.
     """
-    rows = torch.arange(height, device=device).unsqueeze(1) * across
-    place = (rows + torch.arange(width, device=device)).flatten()  # (height, width) -> (tokens,)
+    rows = torch.arange(height, dtype=dtype, device=device).unsqueeze(1) * across
+    place = (rows + torch.arange(width, dtype=dtype, device=device)).flatten()  # (height, width) -> (tokens,)
     return place.unsqueeze(1) - place + ((height - 1) * across + width - 1)
 
 

@@ -35,6 +35,9 @@ class ContinuousBias(nn.Module):
     log8: Tensor
     rows_norm: Final[int]  # the height that differences of rows are divided by; 0 for the height of x
     columns_norm: Final[int]
+    __constants__ = ("count_dtype", "integer_dtype")
+    count_dtype = None
+    integer_dtype = torch.int64
 
     def __init__(self, network: Network, norm: Sides, dtype: torch.dtype) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class ContinuousBias(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the bias: (batch, height, width, dim) -> (1, heads, height * width, height * width)."""
         height, width = x.shape[1], x.shape[2]
-        index = differences(height, width, 2 * width - 1, self.log8.device)
+        index = differences(height, width, 2 * width - 1, self.log8.device, self.count_dtype)
         return by_head(self.table(height, width), index).to(self.dtype)
 
     def table(self, height: int, width: int) -> Tensor:
@@ -63,8 +66,10 @@ class ContinuousBias(nn.Module):
     def coordinates(self, side: int, norm: int) -> Tensor:
         """Return c of the differences 1 - side .. side - 1: (2 side - 1, 1)."""
         # For side == 0, arange(2 * side)[1:] stays empty where arange(1 - side, side) would raise.
-        difference = (torch.arange(2 * side, device=self.log8.device)[1:] - side).to(self.log8.dtype)
+        difference = (torch.arange(2 * side, dtype=self.count_dtype, device=self.log8.device)[1:] - side).to(
+            self.log8.dtype
+        )
         full = side if norm == 0 else norm
-        largest = torch.full((1,), full, dtype=torch.int64, device=self.log8.device).to(self.log8.dtype) - 1
+        largest = torch.full((1,), full, dtype=self.integer_dtype, device=self.log8.device).to(self.log8.dtype) - 1
         scaled = difference.abs() * 8.0 / largest.clamp(min=1.0)
         return (difference.sign() * (scaled + 1.0).log() / self.log8).unsqueeze(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from posenc_export.formats.onnx.compatibility import Claim, Used
+    from posenc_export.formats.onnx.providers import Group, Placement
 
 
 @click.command(
@@ -31,12 +33,14 @@ if TYPE_CHECKING:
 def compat(bundle: Path, as_json: bool) -> None:
     """Say where the ONNX file of a BUNDLE loads: from which release on, and what in the file needs that.
 
-    The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called.
+    The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called. Which nodes
+    execution providers take is read from their own lists of operators: nothing is run on them.
     """
     from posenc_export.formats.onnx.browsers import browser_claims
     from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
     from posenc_export.formats.onnx.loading import installed_release, why_refused
     from posenc_export.formats.onnx.phones import phone_claims
+    from posenc_export.formats.onnx.providers import placements
 
     name, model = _model(bundle)
     runtimes, operators = (*claims(model), *browser_claims(model), *phone_claims(model)), operators_used(model)
@@ -44,12 +48,14 @@ def compat(bundle: Path, as_json: bool) -> None:
     # the installed ONNX Runtime is asked; its answer is stronger than the table
     reason = why_refused(bundle / name) if release else ""
     runtimes = refused(runtimes, release, reason) if reason else runtimes
+    by_lists = placements(model)
     if as_json:
         facts = {"file": name, "ir_version": model.ir_version, "weights_beside": external_files(model)}
         lists = {"runtimes": [asdict(claim) for claim in runtimes], "operators": [_json(used) for used in operators]}
-        print_json({**facts, **lists})
+        print_json({**facts, **lists, "providers": [_of_provider(one) for one in by_lists]})
         return
-    for line in (_head(name, model), *map(_line, runtimes), _operators(operators)):
+    lines = (_head(name, model), *map(_line, runtimes), _operators(operators), *_by_lists(by_lists))
+    for line in lines:
         click.echo(one_line(line))
 
 
@@ -87,3 +93,51 @@ def _operators(operators: list[Used]) -> str:
 
 def _json(used: Used) -> dict[str, object]:
     return {**asdict(used.operator), "since": used.since, "release": used.release}
+
+
+def _by_lists(placements: tuple[Placement, ...]) -> Iterator[str]:
+    """Yield which nodes each execution provider takes: a line for each, and before them where that is from."""
+    versions = dict.fromkeys(f"{one.source.version} of {one.source.date}" for one in placements)
+    yield (
+        f"{placements[0].nodes} nodes by execution provider, read from the providers' own lists "
+        f"({', '.join(versions)}); nothing was run, no list has what they ask of shapes and attributes, and ONNX "
+        "Runtime keeps nodes of sizes on the CPU besides"
+    )
+    yield from (f"  {one.provider}: {placed(one)}" for one in placements)
+
+
+def placed(one: Placement) -> str:
+    """Return in words whether a provider takes a whole file, or how many nodes it leaves, and which."""
+    if one.nodes and not one.taken and not one.unknown and one.provider != "CPU":
+        return "none of the nodes"
+    # on the CPU, ONNX Runtime puts casts around a node in float16 that has no kernel
+    widened = tuple(group for group in one.left if one.provider == "CPU" and group.why.startswith("float16"))
+    left = tuple(group for group in one.left if group not in widened)
+    parts = []
+    if left:
+        parts.append(
+            f"{_counted(left)} {'without a kernel' if one.provider == 'CPU' else 'on the CPU'}: {_grouped(left)}"
+        )
+    if one.unknown:
+        parts.append(f"not known of {_counted(one.unknown)}: {_grouped(one.unknown)}")
+    parts = parts or ["whole"]
+    return "; ".join([*parts, f"{_counted(widened)} of float16 in float32"] if widened else parts)
+
+
+def _counted(groups: tuple[Group, ...]) -> str:
+    count = sum(group.nodes for group in groups)
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _grouped(groups: tuple[Group, ...]) -> str:
+    """Return nodes by what stands against them: the names of operators, then the reason that they share."""
+    by_reason: dict[str, list[str]] = {}
+    for group in groups:
+        name = group.operator if group.domain == "ai.onnx" else f"{group.domain} {group.operator}"
+        by_reason.setdefault(group.why, []).append(name + (f" x{group.nodes}" if group.nodes > 1 else ""))
+    return ", ".join(", ".join(names) + (f" ({why})" if why else "") for why, names in by_reason.items())
+
+
+def _of_provider(one: Placement) -> dict[str, object]:
+    verdict = "split" if one.left else "not known" if one.unknown else "whole"
+    return {"verdict": verdict, **asdict(one), "read_from": "list"}

@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc_export.arrays import INTEGERS
 from posenc_export.cpp import REALS
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import Digests, Format, Request
@@ -34,6 +35,7 @@ from posenc_export.formats.header.text import C99, CPP17, header_text
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding, Tables
+    from posenc.ports import Port
 
 MAX_NUMBERS = 2**22
 """Numbers of a table above which a compiler takes gigabytes of memory over it."""
@@ -50,13 +52,13 @@ class Parts:
         tables: Its constants.
         functions: What it computes.
         namespace: The name that everything in it goes by.
-        dtype: The dtype of rows.
+        dtypes: The dtype of rows, and that of positions.
     """
 
     tables: Tables
     functions: Functions
     namespace: str
-    dtype: str
+    dtypes: tuple[str, str]
 
 
 def namespace_of(text: str) -> str:
@@ -94,7 +96,12 @@ def parts(encoding: Encoding, request: Request) -> Parts:
         tables = encoding.tables()
         _check(tables, dtype)
         functions = FUNCTIONS[encoding.family](tables, encoding.shape or {}, dtype)
-    return Parts(tables, functions, request.namespace, dtype)
+    return Parts(tables, functions, request.namespace, (dtype, integers_of(encoding.inputs)))
+
+
+def integers_of(inputs: tuple[Port, ...]) -> str:
+    """Return the dtype of positions in a header: that of the ports that give them, else int64."""
+    return next((port.dtype for port in inputs if port.dtype in INTEGERS), "int64")
 
 
 def _digests(made: Parts) -> Digests:
@@ -116,13 +123,13 @@ HEADER = partial(
 @HEADER("header", file="model.hpp")
 def write_header(made: Parts, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
-    path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtype), "ascii")
+    path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtypes), "ascii")
 
 
 @HEADER("header-c99", file="model.h")
 def write_c_header(made: Parts, request: Request, path: Path) -> None:
     """C99 header of the same tables and functions, for firmware, and for every language that calls C."""
-    path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtype), "ascii")
+    path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtypes), "ascii")
 
 
 def _check(tables: Tables, dtype: str) -> None:

@@ -53,10 +53,21 @@ def heads(text: str) -> Iterator[Head]:
         yield Head(comment, result, name, tuple(re.split(r",\s*", parameters)))
 
 
-def header_text(language: Language, namespace: str, tables: Tables, functions: Functions, dtype: str) -> str:
-    """Return the header, with its digest inside the namespace: two of one name cannot be taken for each other."""
+def in_integers(text: str, integers: str) -> str:
+    """Return a text of C whose positions are of a dtype: templates have int64_t."""
+    return re.sub(r"\bint64_t\b", f"{integers}_t", text)
+
+
+def header_text(
+    language: Language, namespace: str, tables: Tables, functions: Functions, dtypes: tuple[str, str]
+) -> str:
+    """Return the header, with its digest inside the namespace: two of one name cannot be taken for each other.
+
+    `dtypes` are that of rows, and that of positions.
+    """
     from posenc import __version__
 
+    dtype, integers = dtypes
     constants = {"end": tables.end, **functions.constants}
     core = filled("holds", **language.storage) if functions.templates else ""
     core += filled("kernels", **language.storage) if functions.kernels or tables.kind == "digits" else ""
@@ -73,8 +84,9 @@ def header_text(language: Language, namespace: str, tables: Tables, functions: F
         "functions": "\n".join(map(language.declare, heads(functions.text(api="@api", internal="", table="")))),
         "core": core.rstrip(),
     }
+    fields = {name: in_integers(value, integers) for name, value in fields.items()}
     digest = hashlib.sha256("".join(fields.values()).encode()).hexdigest()[:12]
-    text = filled(language.frame, digest=digest, **fields)
+    text = in_integers(filled(language.frame, digest=digest, **fields), integers)
     return re.sub(r"\bpe_", language.inside.format(namespace), text)
 
 

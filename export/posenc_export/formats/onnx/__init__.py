@@ -20,7 +20,7 @@ from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.forms import load_on_more
 from posenc_export.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
 from posenc_export.formats.onnx.library import sources_unread
-from posenc_export.formats.onnx.names import clear_notes, free_names, name_axes
+from posenc_export.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
 from posenc_export.formats.onnx.refusals import why
 from posenc_export.formats.onnx.traced import Traced, traced
 
@@ -163,6 +163,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: Reques
         check_machine(error)
         raise OpsetFailed(f"torch.onnx.export failed{why(error)}") from error
     assert exported is not None
+    keep_constants(exported.model)
     name_folded(exported.model, program)
     return exported.model
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc.ports import Integers
+from posenc.ports import Array
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -74,10 +74,12 @@ def _looked_up(graph: GraphProto, indices: set[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.input[0] for node in gathers if node.input[0] in stored))
 
 
-def from_elsewhere(model: ModelProto, values: Sequence[str]) -> tuple[ModelProto, tuple[str, ...]]:
+def from_elsewhere(
+    model: ModelProto, values: Sequence[str], integers: str = "int64"
+) -> tuple[ModelProto, tuple[str, ...]]:
     """Return a graph that adds an input to each of some values that count, and the names of those inputs.
 
-    Each input is int64 (1,); with 0 the graph gives the same as before.
+    Each input is (1,), of the dtype of the values; with 0 the graph gives the same as before.
     """
     import onnx
 
@@ -94,7 +96,7 @@ def from_elsewhere(model: ModelProto, values: Sequence[str]) -> tuple[ModelProto
                 nodes.append(onnx.helper.make_node("Add", [node.output[0], name], [value]))
     del moved.graph.node[:]
     moved.graph.node.extend(nodes)
-    ints = onnx.TensorProto.INT64
+    ints = onnx.TensorProto.DataType.Value(integers.upper())
     moved.graph.input.extend(onnx.helper.make_tensor_value_info(name, ints, [1]) for name in names)
     return moved, names
 
@@ -106,6 +108,6 @@ def _free(graph: GraphProto, name: str) -> str:
     return next(free for free in (f"{name}{'_' * i}" for i in range(len(taken) + 1)) if free not in taken)
 
 
-def start_input(value: int) -> Integers:
+def start_input(value: int, integers: str = "int64") -> Array:
     """Return the array for such an input: (1,)."""
-    return np.array([value], np.int64)
+    return np.array([value], integers)

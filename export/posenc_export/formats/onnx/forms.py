@@ -5,6 +5,11 @@
     MatMul(Expand(matrix, shape), others)          Expand(Unsqueeze(matrix), shape): tract drops an Expand, and its axes
     GatherElements(rows, Expand(index, shape))     Expand(Cast(index), shape), of int32: half the bytes; in int64 tract
                                                    keeps sizes of a call as symbols, and looks nothing up by them
+    GatherElements(rows, Cast(index))              GatherElements(rows, index), where index is int32
+    Clip(x, low, high), of int32                   Max(Min(x, high), low): CUDA and TensorRT have no Clip of int32
+    Abs(x), Neg(x), of int32                       Max(x, 0 - x), 0 - x: WebGPU has neither of int32
+    Mod(x, n), of int32                            x - (x / n) n, or x - Min(x, 0) n where -1 is least: WebGPU, CoreML,
+                                                   WebNN and NNAPI have no Mod
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
     Reshape(q, Concat(sizes of q, 2, 64))          Reshape(q, [0, 0, 0, 2, 64]), in `reshapes.py`: fewer nodes
@@ -39,7 +44,7 @@ def load_on_more(model: ir.Model) -> None:
     """Write the nodes of a graph of ours as more runtimes load them, in place."""
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    replaced = False
+    replaced = _narrow_indices(model.graph)
     for old in list(model.graph):
         nodes = FORMS[old.op_type](model.graph, old) if old.op_type in FORMS else ()
         if nodes:
@@ -47,6 +52,20 @@ def load_on_more(model: ir.Model) -> None:
             replaced = True
     if replaced:
         RemoveUnusedNodesPass()(model)
+
+
+def _narrow_indices(graph: ir.Graph) -> bool:
+    """Look elements up by indices of int32 as they are, which torch.onnx widens first; return whether any were."""
+    import onnx_ir as ir
+
+    narrowed = False
+    for cast in [each for each in graph if each.op_type == "Cast"]:
+        index, wide = _there(cast.inputs[0]), cast.outputs[0]
+        users = [user.node.op_type for user in wide.uses()]
+        if index.dtype == ir.DataType.INT32 and wide.dtype == ir.DataType.INT64 and set(users) == {"GatherElements"}:
+            wide.replace_all_uses_with(index)
+            narrowed = True
+    return narrowed
 
 
 def _there(value: T | None) -> T:
@@ -92,9 +111,11 @@ def _first_rows(graph: ir.Graph, split: ir.Node, length: ir.Value) -> list[ir.No
 
 def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
     """Return nodes that repeat a matrix for a product with several, or indices for a look-up of each element."""
+    import onnx_ir as ir
+
     value, shape = map(_there, expand.inputs[:2])
     name, users = str(expand.outputs[0].name), {user.node.op_type for user in expand.outputs[0].uses()}
-    if users == {"GatherElements"}:
+    if users == {"GatherElements"} and value.dtype != ir.DataType.INT32:
         small = node("Cast", f"{name}_cast", value, to=INT32)
         return [small, node("Expand", f"{name}_expanded", small.outputs[0], shape)]
     more = len(expand.outputs[0].shape or ()) - len(value.shape or ())
@@ -156,10 +177,83 @@ def _divide(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
     return [added, quotient, node("Sub", f"{name}_left", whole, quotient.outputs[0])]
 
 
+def _clip(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
+    """Return nodes that keep an int32 in a range."""
+    import onnx_ir as ir
+
+    value, *ends = old.inputs
+    number = _there(value)
+    if number.dtype != ir.DataType.INT32:
+        return ()
+    nodes: list[ir.Node] = []
+    for name, end in reversed(list(zip(("Max", "Min"), ends, strict=False))):
+        if end is not None:
+            nodes.append(node(name, f"{old.outputs[0].name}_{name.lower()}", number, end))
+            number = nodes[-1].outputs[0]
+    for made in nodes:
+        made.outputs[0].dtype, made.outputs[0].shape = ir.DataType.INT32, old.outputs[0].shape
+    return nodes
+
+
+def _negative(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
+    """Return nodes for 0 minus an int32, or for the larger of both."""
+    import onnx_ir as ir
+
+    number, name = _there(old.inputs[0]), str(old.outputs[0].name)
+    if number.dtype != ir.DataType.INT32:
+        return ()
+    less = node("Sub", f"{name}_below", initializer(graph, f"{name}_zero", np.array(0, np.int32)), number)
+    return [less] if old.op_type == "Neg" else [less, node("Max", f"{name}_either", number, less.outputs[0])]
+
+
+def _remainder(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
+    """Return nodes for a remainder in int32, of a number that is not negative, or of -1."""
+    import onnx_ir as ir
+
+    number, divisor = map(_there, old.inputs[:2])
+    by, name = _integer(divisor), str(old.outputs[0].name)
+    if number.dtype != ir.DataType.INT32 or by is None or by < 1:
+        return ()
+    quotient = _quotient(graph, old, by)
+    before: list[ir.Node] = []
+    if _from_minus_one(number, by):  # -1 -> -1 + n, and all else as it is
+        zero = initializer(graph, f"{name}_zero", np.array(0, np.int32))
+        before = [node("Min", f"{name}_below", number, zero)]
+        quotient = before[0].outputs[0]
+    if quotient is None:
+        return ()
+    product = node("Mul", f"{name}_whole", quotient, divisor)
+    return [*before, product, node("Sub", f"{name}_rest", number, product.outputs[0])]
+
+
+def _quotient(graph: ir.Graph, mod: ir.Node, by: int) -> ir.Value | None:
+    """Return the quotient that a graph has already of what a Mod divides: it says that nothing there is negative."""
+    earlier = list(graph)[: list(graph).index(mod)]
+    users = (user.node for user in _there(mod.inputs[0]).uses() if user.idx == 0 and user.node.op_type == "Div")
+    return next((div.outputs[0] for div in users if div in earlier and _integer(_there(div.inputs[1])) == by), None)
+
+
+def _from_minus_one(value: ir.Value, below: int) -> bool:
+    """Return whether a value is -1, or not negative and below a number: Max(Min(x, end), -1)."""
+    largest = value.producer()
+    least = largest.inputs[0] if largest is not None and largest.op_type == "Max" else None
+    inner = None if least is None else least.producer()
+    if largest is None or inner is None or inner.op_type != "Min":
+        return False
+    low, high = (_integer(_there(one.inputs[1])) for one in (largest, inner))
+    return low == -1 and high is not None and high < below
+
+
+def _integer(value: ir.Value) -> int | None:
+    """Return the integer that a constant is; None for any other value."""
+    array = np.zeros(0) if value.const_value is None else value.const_value.numpy()
+    return int(array.item()) if array.dtype.kind == "i" and array.size == 1 else None
+
+
 def _whole(value: ir.Value) -> int | None:
     """Return the integer above 0 that a constant is; None for any other value."""
-    array = np.zeros(0) if value.const_value is None else value.const_value.numpy()
-    return int(array.item()) if array.dtype.kind == "i" and array.size == 1 and array > 0 else None
+    number = _integer(value)
+    return number if number is not None and number > 0 else None
 
 
 def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
@@ -183,6 +277,10 @@ FORMS: Mapping[str, Callable[[ir.Graph, ir.Node], Sequence[ir.Node]]] = {
     "Expand": _expand,
     "Round": _round,
     "Div": _divide,
+    "Clip": _clip,
+    "Abs": _negative,
+    "Neg": _negative,
+    "Mod": _remainder,
     "Reshape": stored_shape,
 }
 """By operator: a node to the nodes in its place; none where it stays."""

@@ -37,6 +37,23 @@ def name_axes(model: Part, inputs: Sequence[Port], outputs: Sequence[Port]) -> N
                 value.shape[index] = ir.SymbolicDim(axis.name)
 
 
+def keep_constants(model: Part) -> None:
+    """Store the constants that torch.onnx uses and has lost: a later one of the same name had taken their place.
+
+    Its optimizer names the ends of a range after what is kept in it, which may be kept in several.
+    """
+    stored = model.graph.initializers
+    given = {id(value) for value in model.graph.inputs}
+    for node in model.graph.all_nodes():
+        for value in node.inputs:
+            if value is None or value.const_value is None or value.producer() is not None or id(value) in given:
+                continue
+            if stored.get(value.name) is not value:
+                names = (f"{value.name}_{number}" for number in range(len(stored) + 1))
+                value.name = value.name if value.name not in stored else next(n for n in names if n not in stored)
+                model.graph.register_initializer(value)
+
+
 def free_names(model: Part) -> None:
     """Rename inner values that the exporter gave the name of an input or an output."""
     ports = {id(v): v.name for v in (*model.graph.inputs, *model.graph.outputs)}

@@ -21,7 +21,21 @@ HALF, INT64 = 10, 7
 TRIED = frozenset(
     {
         *("Abs", "Add", "Cast", "Clip", "Concat", "CumSum", "Div", "Expand", "Floor", "Gather", "GatherElements"),
-        *("Greater", "GreaterOrEqual", "Less", "Log", "MatMul", "Max", "Mod", "Mul", "Neg", "Or", "Pad", "Range"),
+        *(
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "Log",
+            "MatMul",
+            "Max",
+            "Min",
+            "Mod",
+            "Mul",
+            "Neg",
+            "Or",
+            "Pad",
+            "Range",
+        ),
         *("Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign", "Slice", "Split", "Squeeze", "Sub", "Transpose"),
         *("Unsqueeze", "Where"),
     }

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
+
 from posenc.encoding import Encoding, Pair
 from posenc.ports import Axis
 from posenc_export.bundle.case import Case
@@ -190,7 +192,8 @@ def _refused(scope: Scope) -> Iterable[Case]:
 def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
     """Yield calls whose first token, or all tokens, lie before the keys, and whose last, or all, lie behind them."""
     lengths = {axis.name: KEYS if axis.name == keys else 2 for axis in scope.lengths}
-    for first in (-1, -2, -KEYS, -(2**63), KEYS - 1, KEYS):
+    lowest = max(int(np.iinfo(port.dtype).min) for port in scope.position_ports)
+    for first in (-1, -2, -KEYS, lowest, KEYS - 1, KEYS):
         yield case_of(scope, lengths, 0, first=first, refused=True)
 
 

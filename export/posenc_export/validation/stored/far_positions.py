@@ -68,12 +68,14 @@ class Cut:
         steps: By the name of an input that gives a start, how many positions one step of it is.
         encoding: The encoding of the file.
         sibling: The same encoding with positions as an input; if there is none, the encoding itself begins elsewhere.
+        integers: The dtype of starts.
     """
 
     runner: Runner
     steps: Mapping[str, int]
     encoding: Encoding
     sibling: Encoding | None
+    integers: str
 
 
 @dataclass(frozen=True)
@@ -105,19 +107,20 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
         return Far()
     sibling = explicit_sibling(context.manifest, encoding)
     starts = {port.name: 1 for port in carrying(encoding.inputs, Start)}
+    integers = context.manifest.index_dtype
     # a file that takes a start needs no cut
     steps = {} if starts else _steps(model, digits, twins, sibling is not None)
     if not steps and not starts:
         return Far(("nothing in its graph counts positions",)) if sibling else Far()
-    cut, names = from_elsewhere(model, list(steps)) if steps else (model, ())
-    inputs = (*encoding.inputs, *(Port(name, (fixed(1),), "int64", Start()) for name in names))
+    cut, names = from_elsewhere(model, list(steps), integers) if steps else (model, ())
+    inputs = (*encoding.inputs, *(Port(name, (fixed(1),), integers, Start()) for name in names))
     try:
         runner = replace(part_runner(cut, context.path.parent, inputs), limit=context.timeout)
     except Exception as error:
         check_machine(error)
         return Far((), (f"not run far out: {first_line(error)}",))
     by_input = starts or dict(zip(names, steps.values(), strict=True))
-    return _tried(context, Cut(runner, by_input, encoding, sibling), digits.block)
+    return _tried(context, Cut(runner, by_input, encoding, sibling, integers), digits.block)
 
 
 def _digits(encoding: Encoding) -> Digits | None:
@@ -170,7 +173,7 @@ def _call(cut: Cut, start: int, tokens: int) -> Call:
     first = start + (counted_from(cut.encoding.inputs) or 0)
     case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
     feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
-    return Call(case, feeds, {name: start_input(start // step) for name, step in cut.steps.items()})
+    return Call(case, feeds, {name: start_input(start // step, cut.integers) for name, step in cut.steps.items()})
 
 
 def _answered(cut: Cut, call: Call) -> str:

@@ -94,6 +94,7 @@ def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
             max_len=manifest.max_len,
             dtype=dtypes[manifest.dtype],
             position_offset=_offset(manifest.inputs) - rows_before,
+            index_dtype=manifest.index_dtype,  # type: ignore[arg-type]
         )
     except (KeyError, ValueError) as error:
         raise NotHeld(f"this version has no such form: {first_line(error)}") from error
