@@ -1,7 +1,7 @@
 """A second sample of files for `posenc inspect`: networks that no archive has, with the truth about each.
 
-`transformers_types` and `torch_packages` need torch 2.13, transformers 5.23 and the packages that the latter names: timm
-1.0.31, torchvision 0.29.1, open_clip_torch 3.3.0, clip-anytorch, openai-whisper, torchscale 0.3.0, litgpt 0.5.13,
+`transformers_types` and `torch_packages` need torch 2.13, transformers 5.23 and the packages that the latter names:
+timm 1.0.31, torchvision 0.29.1, open_clip_torch 3.3.0, clip-anytorch, openai-whisper, torchscale 0.3.0, litgpt 0.5.13,
 x-transformers 2.31.10, moshi 0.2.13, fair-esm 2.0.0, torchtune 0.6.1 with torchao 0.9.0, espnet 202511, funasr 1.4.16,
 demucs 4.1.0, diffusers 0.42.1, denoising-diffusion-pytorch, torch-geometric, vit-pytorch 1.26.11, segment-anything,
 monai 1.6.1, segmentation-models-pytorch 0.6.0, ultralytics 8.4.190, mobius-onnx 0.1.0, onnxsim, onnxconverter-common.

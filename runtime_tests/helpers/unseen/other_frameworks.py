@@ -225,7 +225,7 @@ KERAS: tuple[Foreign, ...] = (
     hub(
         "xlnet",
         "XLNet",
-        lambda n: with_segments(n),
+        with_segments,
         (Held("relative", "transformer_xl", {"d_model": 32, "base": 10000.0}, BOTH),),
         **TEXT,
     ),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import Any, cast
 
 import torch
@@ -18,7 +16,7 @@ from helpers.foreign.truth import Held
 from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Axes, Called, Feeds, buckets, ids, numbers, sines
 
 OLD, OLDER, OLDEST, LATE, NEW, NEWER = "old 17", "old 14", "old 12", "old 20", "new", "new 23"
-OPERATORS = "nms qnms roi_align ps_roi_align roi_pool ps_roi_pool qroi_align deform_conv2d".split()
+OPERATORS = ["nms", "qnms", "roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool", "qroi_align", "deform_conv2d"]
 OPERATORS += [f"_{name}_backward" for name in OPERATORS if name not in ("nms", "qnms", "qroi_align")]
 
 
@@ -620,7 +618,7 @@ SPEECH: tuple[Network, ...] = (
                 dim=32, emb="sin", num_layers=2, num_heads=2, hidden_scale=1.0
             )
         ),
-        lambda n: {"x": numbers(BATCH, 32, 4, n), "wave": numbers(BATCH, 32, 2 * n)},
+        lambda _: {"x": numbers(BATCH, 32, 4, 11), "wave": numbers(BATCH, 32, 22)},
         {},
         (
             sines(32, None, layout="halves, cosines first", spacing="half"),
@@ -662,12 +660,12 @@ def sampled(width: int, flip: bool, shift: float) -> Held:
     return Held("timestep", form, {"dim": width, "flip_sin_to_cos": flip, "downscale_freq_shift": shift})
 
 
-def flux(length: int) -> Feeds:
+def flux(_: int) -> Feeds:
     """Return what goes into Flux: patches of a picture, words, a step, and a place for each."""
-    rows, columns = torch.meshgrid(torch.arange(4.0), torch.arange(length * 1.0), indexing="ij")
+    rows, columns = torch.meshgrid(torch.arange(4.0), torch.arange(11.0), indexing="ij")
     places = torch.stack([torch.zeros_like(rows), rows, columns], -1).reshape(-1, 3)
     return {
-        "hidden_states": numbers(1, 4 * length, 4),
+        "hidden_states": numbers(1, 44, 4),
         "encoder_hidden_states": numbers(1, 6, 32),
         "pooled_projections": numbers(1, 32),
         "timestep": torch.tensor([0.5]),

@@ -1,4 +1,4 @@
-"""Types of transformers that no archive and no earlier sample has: tiny configs, and what they hold by config and code."""
+"""Types of transformers that no archive and no earlier sample has, tiny, and what they hold by config and code."""
 
 from __future__ import annotations
 
