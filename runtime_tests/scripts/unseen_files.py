@@ -86,8 +86,9 @@ def turned(
 def sines(
     width: int, rows: int | None, layout: str = "halves", spacing: str = "paper", part: str = "", **more: object
 ) -> Held:
-    """Return rows of sines of base 10000."""
-    settings: dict[str, object] = {"d_model": width, "base": 10000.0, "layout": layout, "spacing": spacing, **more}
+    """Return rows of sines of base 10000; a layout may say that cosines come first, as in "halves, cosines first"."""
+    pairs = layout.split(",", 1)[0]
+    settings: dict[str, object] = {"d_model": width, "base": 10000.0, "layout": pairs, "spacing": spacing, **more}
     settings |= {} if rows is None else {"rows": rows}
     return Held("sinusoidal", layout, cast(Settings, settings), part=part)
 
@@ -101,6 +102,12 @@ def buckets(heads: int, count: int, far: int, both: bool, part: str = "") -> Hel
     """Return T5's bias."""
     settings: Settings = {"heads": heads, "num_buckets": count, "max_distance": far, "bidirectional": both}
     return Held("t5", "buckets", settings, BOTH, part)
+
+
+def distances(far: int, layers: tuple[int, ...]) -> Held:
+    """Return rows of distances up to `far` that heads of 16 features are multiplied with: of rows, or of columns."""
+    settings: Settings = {"head_dim": 16, "left": far, "right": far, "rows": 2 * far + 1}
+    return Held("relative", "distances", settings, layers)
 
 
 SEQ = {
@@ -921,15 +928,16 @@ class Read:
 
 
 def read(path: Path, held: tuple[Held, ...], kept: Path) -> Read:
-    """Return what inspect says of a file, held against the truth about it, and keep it as JSON in a folder."""
+    """Return what inspect says of a file, against the truth about it; what a folder has of it is not read again."""
     from helpers.foreign.read import inspected
-    from posenc_export.reading.report.schema import inspection_json
+    from posenc_export.reading.report.schema import inspection_json, inspection_read
 
     begun = time.process_time()
-    inspection = inspected(path)
-    seconds = time.process_time() - begun
     kept.mkdir(exist_ok=True)
-    (kept / f"{path.stem}.json").write_text(json.dumps(inspection_json(inspection), indent=1), encoding="utf-8")
+    before = kept / f"{path.stem}.json"
+    inspection = inspection_read(before.read_bytes()) if before.exists() else inspected(path)
+    seconds = time.process_time() - begun
+    before.write_text(json.dumps(inspection_json(inspection), indent=1), encoding="utf-8")
     judged = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     right, limit = judged["right"], judged.get("limit", 1e-4)
     end = End(1, None, "", 0, None)

@@ -329,8 +329,13 @@ def dino() -> Any:
     )
 
 
+SINES = Held(
+    "sinusoidal",
+    "interleaved",
+    {"d_model": 32, "base": 10000.0, "layout": "interleaved", "spacing": "paper", "rows": 17},
+)
 YARN: dict[str, Any] = {
-    "rows": 256,
+    "rows": 11,
     "factor": 8.0,
     "original_max_position_embeddings": 256,
     "beta_fast": 8.0,
@@ -348,7 +353,7 @@ JAX: tuple[Foreign, ...] = (
         "jax2onnx.nnx.vit",
         jax(flax_vit, [("B", 32, 32, 1)]),
         lambda n: {"in_0": images(n)["images"][..., :1]},
-        (learned(17),),
+        (SINES,),
     ),
     Foreign(
         "jax2onnx.nnx.cnn",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Axes, Called, Feeds, buckets, ids, numbers, sines
+from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Axes, Called, Feeds, buckets, distances, ids, numbers, sines
 
 OLD, OLDER, OLDEST, LATE, NEW, NEWER = "old 17", "old 14", "old 12", "old 20", "new", "new 23"
 OPERATORS = ["nms", "qnms", "roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool", "qroi_align", "deform_conv2d"]
@@ -625,7 +625,7 @@ SPEECH: tuple[Network, ...] = (
             Held(
                 "grid",
                 "sincos_2d",
-                {"dim": 32, "base": 10000.0, "order": "column_first", "layout": "interleaved", "spacing": "paper"},
+                {"dim": 32, "base": 10000.0, "order": "row_first", "layout": "interleaved", "spacing": "paper"},
             ),
         ),
         (OLD,),
@@ -819,8 +819,8 @@ PICTURES: tuple[Network, ...] = (
         "segment_anything.modeling:ImageEncoderViT",
         (
             learned(16),
-            Held("relative", "decomposed", {"head_dim": 16, "window": [2, 2]}, (0,)),
-            Held("relative", "decomposed", {"head_dim": 16, "window": [4, 4]}, (1,)),
+            distances(1, (0,)),
+            distances(3, (1,)),
         ),
         (OLD,),
         img_size=32,
@@ -863,7 +863,7 @@ PICTURES: tuple[Network, ...] = (
         plain("ultralytics.nn.modules.transformer:AIFI", 32, 32, 2),
         lambda _: {"x": numbers(BATCH, 32, 4, 4)},
         {"x": {0: "batch"}},
-        (Held("grid", "sincos_2d", {**GRID, "order": "row_first", "rows": 16}),),
+        (Held("grid", "sincos_2d", {**GRID, "order": "row_first"}),),
         (OLD, NEW),
     ),
     Network(

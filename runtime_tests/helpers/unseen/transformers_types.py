@@ -23,6 +23,7 @@ from scripts.unseen_files import (
     both_sines,
     both_tables,
     buckets,
+    distances,
     sines,
     table,
     turned,
@@ -528,8 +529,8 @@ PICTURES: tuple[Model, ...] = (
         {**IMAGE, "output_channels": 16, "window_size": 2, "global_attn_indexes": [1], "mlp_dim": 32},
         (
             learned(16),
-            Held("relative", "decomposed", {"head_dim": 16, "window": [2, 2]}, (0,)),
-            Held("relative", "decomposed", {"head_dim": 16, "window": [4, 4]}, (1,)),
+            distances(1, (0,)),
+            distances(3, (1,)),
         ),
         (OLD,),
     ),
