@@ -13,7 +13,7 @@ from collections.abc import Mapping
 CORRECTIONS: Mapping[str, str] = {
     "jax2onnx.nnx.vit": "its PositionalEmbedding begins as create_sinusoidal_embeddings: sines, not rows at random",
     "jax2onnx.eqx.gpt_oss": "compute_sin_cos cuts its cache to the static length, 11, before the graph is made",
-    "demucs": "create_2d_sin_embedding goes along (time, frequency), and tokens are laid out '(t1 fr)': time is the row",
+    "demucs": "create_2d_sin_embedding has time first, and tokens are laid out '(t1 fr)': time is the row",
     "ultralytics.aifi": "forward computes the rows from the shape: no table is stored, so none has 16 rows",
     "musicgen_decoder, moshi.sin, demucs": "a layout is halves or interleaved; that cosines come first is in the form",
     "sam_vision_model, segment_anything": "decomposed_relative is two tables of rows by distance, and named as such",

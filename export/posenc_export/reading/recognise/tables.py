@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -53,6 +54,7 @@ BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
 FEWEST_WAVES = 8
 """Features and rows that such a table has at least."""
 SAME = 2e-3
+CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
 
@@ -178,7 +180,11 @@ def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Clai
     """Return the claim of stored rows that are added as they are: the first ones, some later ones, or all."""
     rows = rows_of(array)
     stored = stored_of(operand)
-    if rows is None or len(rows) < 2 or not stored or not _in_rows(meeting, rows):
+    if rows is None and isinstance(operand.value, Constant):
+        rows = _places(run, meeting, array)
+    elif rows is not None and not _in_rows(meeting, rows):
+        return None
+    if rows is None or len(rows) < 2 or not stored:
         return None
     # the first rows of a table, as many as there are tokens, are positions however narrow they are
     if rows.shape[1] < NARROWEST and isinstance(operand.value, Constant):
@@ -219,6 +225,25 @@ def nearly_sinusoidal(rows: Array) -> Form | None:
     return None
 
 
+def _places(run: Run, meeting: Meeting, array: Array) -> Array | None:
+    """Return the rows (places, features) of a stored grid that is added to a map of features place by place.
+
+    SAM's has its features last, as (1, height, width, features), PiT's first, as (1, features, height, width). Which it
+    is, is told by the node that made the map, or takes the sum: a convolution has features first.
+    """
+    grid = array[0] if array.ndim == 4 and len(array) == 1 else array
+    shapes = [o.value.shape for o in meeting.operands if o is not None and isinstance(o.value, Data)]
+    if grid.ndim != 3 or min(grid.shape) < 2 or not any(len(s) == 4 and s[1:] == grid.shape for s in shapes):
+        return None
+    made = {
+        run.nodes[place].op_type for o in meeting.operands if o and (place := run.produced.get(o.tensor)) is not None
+    }
+    users = {node.op_type for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)}
+    is_first = bool(CONVOLUTIONS & (made | users))
+    features = np.moveaxis(grid, 0, -1) if is_first else grid
+    return features.reshape(-1, features.shape[-1])
+
+
 def _in_rows(meeting: Meeting, rows: Array) -> bool:
     """Return whether data has a place for each row, and its features last; heads have an axis more."""
     shapes = [o.value.shape for o in meeting.operands if o is not None and isinstance(o.value, Data)]
@@ -228,4 +253,7 @@ def _in_rows(meeting: Meeting, rows: Array) -> bool:
 def is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
     """Return whether rows are taken apart after the sum: shifts and scales of a norm, and not places."""
     users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
-    return any(user.op_type in ("Split", "Slice", "Gather") for user in users) and len(shape) > 1
+    parts = [user for user in users if user.op_type in ("Split", "Slice", "Gather")]
+    sizes = {math.prod(shape_of(run.values[name])) for user in parts for name in user.outputs if name in run.values}
+    # shifts and scales are parts of one size; the token of a class is one of many places, and the rest is the others
+    return bool(parts) and len(sizes) < 2 and len(shape) > 1
