@@ -318,3 +318,33 @@ def test_keys_that_are_put_together_from_two_parts_are_followed(newer: bool, tmp
     assert [entry.detail for entry in right.findings if entry.name == "sides"] == []
     wrong = said(inspected(saved(PutWithoutTurning(), tmp_path / "wrong.onnx", newer=newer)))
     assert any("queries are turned, and keys are not" in text for text in wrong), wrong
+
+
+class SummedByLetters(Decoder):
+    """Queries and keys are (batch, tokens, heads, features), and an Einsum says what is summed, as Keras has it."""
+
+    later = 0
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
+        x: Tensor = self.words(input_ids)
+        for layer in self.layers:
+            q, k, v = layer(x).unflatten(-1, (3, self.heads, self.head)).unbind(2)
+            q, k = (
+                self.rotate(part, self.angles(position_ids + more).transpose(1, 2))
+                for part, more in ((q, 0), (k, self.later))
+            )
+            scores = torch.einsum("btnh,bsnh->bnts", q, k).softmax(-1)
+            x = x + torch.einsum("bnts,bsnh->btnh", scores, v).flatten(2)
+        return x
+
+
+class SummedFurtherOn(SummedByLetters):
+    later = 1
+
+
+def test_tokens_of_an_einsum_stand_where_its_letters_say(tmp_path: Path) -> None:
+    right = inspected(saved(SummedByLetters(), tmp_path / "right.onnx"))
+    assert (said(right), [entry.layers for entry in right.encodings]) == ([], [(0, 1)])
+    wrong = said(inspected(saved(SummedFurtherOn(), tmp_path / "wrong.onnx")))
+    assert wrong
+    assert all("keys are turned by other angles than queries: keys are 1 position further on" in one for one in wrong)
