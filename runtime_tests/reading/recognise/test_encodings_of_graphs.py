@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from helpers.encodings_named import named
 from helpers.graph_files import written
+from posenc_export import inspect
 from posenc_export.reading.graph.read import read_graph
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.recognise.encodings import encodings_of
@@ -186,3 +187,13 @@ def test_waves_of_two_inputs_that_are_joined_are_said(tmp_path: Path) -> None:
     frequencies = (1e4 ** (-np.arange(4) / 4)).astype(np.float32)
     (entry,) = named(written(tmp_path, f"{ports} {{ {body} }}", {"frequencies": frequencies}))
     assert (entry.form.family, entry.positions) == ("not recognised", "img_ids and txt_ids")
+
+
+def test_features_of_numbers_that_a_graph_returns_are_named(tmp_path: Path) -> None:
+    """torch_geometric's encoding of numbers is a graph of its own, with no weight behind it."""
+    ports = "g (float[nodes] t) => (float[nodes, 16] y)"
+    body = """last = Constant <value_ints = [1]> () column = Unsqueeze (t, last) angles = Mul (column, frequencies)
+        s = Sin (angles) c = Cos (angles) y = Concat <axis = 1> (s, c)"""
+    frequencies = (1e4 ** (-np.arange(8) / 7)).astype(np.float32)
+    (entry,) = inspect(written(tmp_path, f"{ports} {{ {body} }}", {"frequencies": frequencies})).encodings
+    assert (entry.family, entry.parameters["dim"], entry.parameters["downscale_freq_shift"]) == ("timestep", 16, 1.0)

@@ -27,7 +27,7 @@ from posenc_export.reading.recognise.lookups import (
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.sinusoidal import rows_form
-from posenc_export.reading.recognise.taken_in import taken_in, unquantized
+from posenc_export.reading.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.reading.recognise.trails import (
     RESIZING,
     Trails,
@@ -74,6 +74,8 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
             if is_data(operand.value):
                 continue
             item = shared.claim(meeting, operand, "added", partial(_added, run, lookups, meeting, operand))
+            # features of a number may be all that a graph gives
+            item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
             if item is not None:
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
