@@ -197,3 +197,16 @@ def test_features_of_numbers_that_a_graph_returns_are_named(tmp_path: Path) -> N
     frequencies = (1e4 ** (-np.arange(8) / 7)).astype(np.float32)
     (entry,) = inspect(written(tmp_path, f"{ports} {{ {body} }}", {"frequencies": frequencies})).encodings
     assert (entry.family, entry.parameters["dim"], entry.parameters["downscale_freq_shift"]) == ("timestep", 16, 1.0)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_rows_that_are_tokens_themselves_are_no_positions(own: bool, tmp_path: Path) -> None:
+    """Pegasus-X has tokens of no word, which attend to the others: what comes of that is added to them."""
+    ports = "g (float[1, sequence, 16] x) => (float[1, 4, 16] y)"
+    asked = "t" if own else "other"
+    body = f"""q = MatMul ({asked}, w) turned = Transpose <perm = [0, 2, 1]> (x) scores = MatMul (q, turned)
+        shares = Softmax <axis = -1> (scores) seen = MatMul (shares, x) given = MatMul (seen, w) y = Add (t, given)"""
+    rng = np.random.default_rng(0)
+    tables = {name: rng.normal(size=(1, 4, 16)).astype(np.float32) for name in ("t", "other")}
+    path = written(tmp_path, f"{ports} {{ {body} }}", {**tables, "w": rng.normal(size=(16, 16)).astype(np.float32)})
+    assert any(entry.form.family == "learned" for entry in named(path)) is not own

@@ -54,6 +54,8 @@ BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
 FEWEST_WAVES = 8
 """Features and rows that such a table has at least."""
 SAME = 2e-3
+DEEPEST = 4000
+"""Nodes that are gone back from what is added to rows, at most."""
 CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
@@ -76,11 +78,49 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
             item = shared.claim(meeting, operand, "added", partial(_added, run, lookups, meeting, operand))
             # features of a number may be all that a graph gives
             item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
-            if item is not None:
+            if item is not None and not (item.form.family == "learned" and _are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
         taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
         yield from (item for item in taken if item is not None)
+
+
+def _are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
+    """Return whether rows are tokens themselves: what is added to them is what an attention has made of them.
+
+    Pegasus-X has tokens of no word, and Perceiver latents: such rows go through a layer, and its last weight comes back
+    to them. Object queries are no such rows: they are added to what a norm gives.
+    """
+    (data,) = [o for o in meeting.operands if o is not None and is_data(o.value)] or (None,)
+    place = None if data is None else _last_weight(run, data.tensor)
+    if place is None:
+        return False
+    waiting, seen = [place], {place}
+    while waiting and len(seen) < DEEPEST:
+        for operand in run.nodes[waiting.pop()].operands:
+            if operand is None:
+                continue
+            if operand.tensor == rows.tensor:
+                return True
+            before = run.produced.get(operand.tensor)
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return False
+
+
+def _last_weight(run: Run, tensor: str) -> int | None:
+    """Return the place of the product with a weight that made data, behind its bias; None where a norm made them."""
+    place = run.produced.get(tensor)
+    while place is not None:
+        node = run.nodes[place]
+        data = [operand for operand in node.operands if operand is not None and is_data(operand.value)]
+        if node.op_type in TAKING:
+            return place if len(data) == 1 else None
+        if len(data) != 1 or node.op_type not in ("Add", "Reshape", "Cast", "Identity", "Dropout", "Transpose"):
+            return None
+        place = run.produced.get(data[0].tensor)
+    return None
 
 
 def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
