@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,8 @@ from helpers.foreign.exporters import without_traces
 from helpers.foreign.packaged import mobius
 from helpers.foreign.truth import Held
 from helpers.unseen import other_frameworks, torch_packages, transformers_types
-from scripts.unseen_files import Called, Feeds, Job, called_of, export, judge, main, ones, optimized
+from helpers.unseen.torch_packages import Network
+from scripts.unseen_files import Called, Feeds, Job, Model, called_of, export, judge, main, ones, optimized
 
 BY_MOBIUS = ("flex_olmo", "doge", "granitemoeshared", "openai-gpt", "ernie", "data2vec-text")
 """Types of transformers that mobius builds, too."""
@@ -48,11 +49,15 @@ OPTIMIZED = {
 Making = Callable[[], Called]
 
 
-def sources() -> Iterator[tuple[str, Callable[[str], Called], tuple[Held, ...], tuple[str, ...]]]:
-    """Yield each network: its name, what makes it for its first way to export, what it holds, and its ways."""
-    for model in transformers_types.MODELS:
+Source = tuple[str, Callable[[str], Called], tuple[Held, ...], tuple[str, ...]]
+"""A network: its name, what makes it for a way to export, what it holds, and its ways."""
+
+
+def sources(models: Sequence[Model], networks: Sequence[Network]) -> Iterator[Source]:
+    """Yield networks of transformers and of packages."""
+    for model in models:
         yield model.model_type, partial(called_of, model), model.held, model.ways
-    for network in torch_packages.NETWORKS:
+    for network in networks:
         yield network.name, partial(torch_packages.made, network), network.held, network.ways
 
 
@@ -61,19 +66,24 @@ def slug(text: str) -> str:
     return text.replace(" ", "-")
 
 
-def jobs() -> Iterator[Job]:
-    """Yield the files: each network by its first way to export, by its second, then by others."""
-    exported: dict[str, tuple[Making, tuple[Held, ...]]] = {}
+def exported(given: Sequence[Source]) -> Iterator[Job]:
+    """Yield the files of networks: each by its first way to export, then by its second."""
     for round_ in range(2):
-        for name, making, held, ways in sources():
+        for name, making, held, ways in given:
             if round_ < len(ways):
                 way = ways[round_]
-                exported[f"{name}.{slug(way)}"] = partial(making, way), held
                 yield Job(f"{name}.{slug(way)}.onnx", held, partial(export, partial(making, way), way))
+
+
+def jobs() -> Iterator[Job]:
+    """Yield the files: those of both exporters of PyTorch, and then those that others make."""
+    given = list(sources(transformers_types.MODELS, torch_packages.NETWORKS))
+    yield from exported(given)
+    by_way = {f"{name}.{slug(way)}": (partial(making, way), held) for name, making, held, ways in given for way in ways}
     for name, how in OPTIMIZED.items():
-        make, held = exported[name]
+        make, held = by_way[name]
         yield Job(f"{name}.{slug(how)}.onnx", held, partial(optimized, make, f"{name}.onnx", how))
-    for name, making, held, ways in sources():
+    for name, making, held, ways in given:
         if name in BY_MOBIUS:
             yield Job(f"{name}.mobius.onnx", held, partial(built, partial(making, ways[0])))
     for foreign in other_frameworks.FOREIGN:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
+from helpers.unseen.transformers_types import of_places
 from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Axes, Called, Feeds, buckets, distances, ids, numbers, sines
 
 OLD, OLDER, OLDEST, LATE, NEW, NEWER = "old 17", "old 14", "old 12", "old 20", "new", "new 23"
@@ -198,7 +199,7 @@ TIMM: tuple[Network, ...] = (
     picture(
         "timm.eva02",
         "timm.models.eva:Eva",
-        (learned(17, 64), rotary("rope_2d", layout="interleaved")),
+        (learned(17, 64), of_places("interleaved")),
         (OLD, NEW),
         **{**SMALL, "embed_dim": 64, "use_rot_pos_emb": True, "use_abs_pos_emb": True},
     ),

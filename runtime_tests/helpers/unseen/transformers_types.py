@@ -48,6 +48,11 @@ def scaled(model_type: str, ways: tuple[str, ...], settings: dict[str, Any], hel
     return Model("decoder", model_type, config, (held,), ways)
 
 
+def of_places(layout: str = "halves") -> Held:
+    """Return a rotation by row and column, in heads of 32 features."""
+    return Held("rotary", "rope_2d", {"head_dim": 32, "rope_theta": 10000.0, "layout": layout}, BOTH)
+
+
 def sections(model_type: str, parts: list[int], ways: tuple[str, ...], layout: str = "halves", **more: Any) -> Model:
     """Return the text part of a model of pictures, whose tokens have three positions."""
     settings = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": parts, **more.pop("settings", {})}
@@ -499,10 +504,10 @@ PICTURES: tuple[Model, ...] = (
             "pixel_shuffle_ratio": 0.5,
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
         },
-        (learned(17, 64), rotary("rope_2d", layout="interleaved")),
+        (learned(17, 64), of_places("interleaved")),
         (NEW,),
     ),
-    Model("pixels", "mlcd_vision_model", {**IMAGE, "hidden_size": 64}, (rotary("rope_2d", head_dim=32),), (OLD, NEW)),
+    Model("pixels", "mlcd_vision_model", {**IMAGE, "hidden_size": 64}, (of_places(),), (OLD, NEW)),
     Model(
         "pixels",
         "donut-swin",
