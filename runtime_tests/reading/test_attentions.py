@@ -365,11 +365,11 @@ class SideBySide(Decoder):
 
     def __init__(self) -> None:
         super().__init__()
-        angles = torch.arange(48)[:, None] * self.inv_freq
+        angles = torch.arange(48)[:, None] * self.get_buffer("inv_freq")
         self.register_buffer("cache", torch.stack([angles.cos(), angles.sin()], -1))
 
     def rotate(self, x: Tensor, angles: Tensor) -> Tensor:
-        rows = self.cache[angles.long().flatten()].unflatten(0, angles.shape)  # type: ignore[index]
+        rows = self.get_buffer("cache")[angles.long().flatten()].unflatten(0, angles.shape)
         pairs = x.unflatten(-1, (-1, 2))
         first, second = pairs[..., 0], pairs[..., 1]
         cos, sin = rows[..., 0], rows[..., 1]

@@ -284,7 +284,7 @@ class Measuring:
     def _interpreted(self, sizes: Mapping[str, int], feeds: Mapping[str, Array]) -> Run:
         return interpret(self.graph, sizes, feeds, replace(self.budget, value_bytes=MASKS))
 
-    def _fed(self, role: Role, numbers: Indices, sizes: Mapping[str, int]) -> Run:
+    def _fed(self, role: Role, numbers: Array, sizes: Mapping[str, int]) -> Run:
         """Return the graph at numbers that are given to each input of a role, along its last axis."""
         feeds: dict[str, Array] = {}
         for name, known in roles_of(self.graph).items():

@@ -16,7 +16,7 @@ CORRECTIONS: Mapping[str, str] = {
     "demucs": "create_2d_sin_embedding has time first, and tokens are laid out '(t1 fr)': time is the row",
     "ultralytics.aifi": "forward computes the rows from the shape: no table is stored, so none has 16 rows",
     "musicgen_decoder, moshi.sin, demucs": "a layout is halves or interleaved; that cosines come first is in the form",
-    "mlcd_vision_model, llama4_vision_model, timm.eva02": "the scheme rope_2d has no rotary_dim and no attention factor",
+    "mlcd_vision_model, llama4_vision_model, timm.eva02": "rope_2d has no rotary_dim and no attention factor",
     "sam_vision_model, segment_anything": "decomposed_relative is two tables of rows by distance, and named as such",
 }
 """Truths that were corrected after the first count, each by the code of its network, or by the words of the schemes."""

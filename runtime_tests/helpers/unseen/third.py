@@ -17,7 +17,6 @@ from helpers.unseen.torch_packages import (
     diffused,
     lit,
     llama_of_torchtune,
-    numbers,
     of,
     picture,
     plain,
@@ -29,7 +28,7 @@ from helpers.unseen.torch_packages import (
     x_model,
 )
 from helpers.unseen.transformers_types import LATE, NEW, NEWER, OLD, OLDER, OWN, sections
-from scripts.unseen_files import BATCH, GPT, HALF_HEADS, IMAGE, MOE, NONE, SPEECH, Model, sines, table, turned
+from scripts.unseen_files import BATCH, GPT, HALF_HEADS, IMAGE, MOE, NONE, SPEECH, Model, numbers, sines, table, turned
 
 STAGES: dict[str, Any] = {"depths": [1, 1], "hidden_sizes": [16, 32], "num_encoder_blocks": 2}
 STAGES |= {"patch_sizes": [7, 3], "strides": [4, 2], "num_attention_heads": [1, 2], "mlp_ratios": [2, 2]}

@@ -91,7 +91,7 @@ def _are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
     Pegasus-X has tokens of no word, and Perceiver latents: such rows go through a layer, and its last weight comes back
     to them. Object queries are no such rows: they are added to what a norm gives.
     """
-    (data,) = [o for o in meeting.operands if o is not None and is_data(o.value)] or (None,)
+    data = next((o for o in meeting.operands if o is not None and is_data(o.value)), None)
     place = None if data is None else _last_weight(run, data.tensor)
     if place is None:
         return False

@@ -110,10 +110,10 @@ def _stored_turns(run: Run, claimed: set[str]) -> list[Named]:
     ]
     claims = []
     for (first, cosine), (_, sine) in pairwise(products):
-        numbers = [numbers_of(operand.value) for operand in (cosine, sine)]
-        if numbers[0] is None or numbers[1] is None or numbers[0].shape != numbers[1].shape:
+        cosines, sines = numbers_of(cosine.value), numbers_of(sine.value)
+        if cosines is None or sines is None or cosines.shape != sines.shape:
             continue
-        radii = np.hypot(*(array.astype(np.float64) for array in numbers if array is not None))
+        radii = np.hypot(cosines.astype(np.float64), sines.astype(np.float64))
         if np.abs(radii - 1).max() <= UNROUND:
             form = Form("not recognised", f"turns by numbers stored in {cosine.tensor} and {sine.tensor}", {})
             claims.append(claim(run, form, first, cosine))
