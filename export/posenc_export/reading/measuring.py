@@ -35,6 +35,8 @@ FED = 509
 """How many positions are given to such a file: a prime, unlike sizes of tensors."""
 COUNTED = 2039
 """The length at which a file is read that counts positions itself."""
+STEPPED = "timestep"
+"""The family of features of a step."""
 STEPS = 997
 """Steps of time that are given to a file that takes them: models of diffusion are trained with 1000."""
 DENSE = 2**12
@@ -181,7 +183,7 @@ class Measuring:
         assert exact is not None
         positions, run = self._positions(named.positions)
         unit = named.form.parameters.get("scale", 1.0)
-        if named.form.family == "timestep" and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
+        if named.form.family == STEPPED and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
             # a model that multiplies steps by 1000 is given fractions of all of them: Flux
             run = self._fed("step", np.arange(STEPS) / unit, {"batch": STEPS})
             exact = _of_fractions(exact, unit)

@@ -54,6 +54,8 @@ BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
 FEWEST_WAVES = 8
 """Features and rows that such a table has at least."""
 SAME = 2e-3
+TRAINED = ("learned",)
+"""Families of rows that follow no formula: tokens themselves may be such rows."""
 DEEPEST = 4000
 """Nodes that are gone back from what is added to rows, at most."""
 CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
@@ -78,7 +80,7 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
             item = shared.claim(meeting, operand, "added", partial(_added, run, lookups, meeting, operand))
             # features of a number may be all that a graph gives
             item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
-            if item is not None and not (item.form.family == "learned" and _are_tokens(run, meeting, operand)):
+            if item is not None and not (item.form.family in TRAINED and _are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
         taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
