@@ -15,6 +15,7 @@ from helpers.unseen.torch_packages import (
     Network,
     X,
     diffused,
+    images,
     lit,
     llama_of_torchtune,
     of,
@@ -27,8 +28,25 @@ from helpers.unseen.torch_packages import (
     windows,
     x_model,
 )
+from helpers.unseen.torch_packages import (
+    IMAGE as IMAGES,
+)
 from helpers.unseen.transformers_types import LATE, NEW, NEWER, OLD, OLDER, OWN, sections
-from scripts.unseen_files import BATCH, GPT, HALF_HEADS, IMAGE, MOE, NONE, SPEECH, Model, numbers, sines, table, turned
+from scripts.unseen_files import (
+    BATCH,
+    GPT,
+    HALF_HEADS,
+    IMAGE,
+    MOE,
+    NONE,
+    SPEECH,
+    Model,
+    distances,
+    numbers,
+    sines,
+    table,
+    turned,
+)
 
 STAGES: dict[str, Any] = {"depths": [1, 1], "hidden_sizes": [16, 32], "num_encoder_blocks": 2}
 STAGES |= {"patch_sizes": [7, 3], "strides": [4, 2], "num_attention_heads": [1, 2], "mlp_ratios": [2, 2]}
@@ -356,5 +374,256 @@ NETWORKS: tuple[Network, ...] = (
         embed_dim=16,
         depths=[2],
         num_heads=[1],
+    ),
+)
+
+
+SAM: dict[str, Any] = {**IMAGE, "output_channels": 16, "window_size": 2, "global_attn_indexes": [1], "mlp_dim": 32}
+MORE_MODELS: tuple[Model, ...] = (
+    *(
+        Model("pixels", name, {**IMAGE, **more}, NONE, ways)
+        for name, more, ways in (
+            ("mobilenet_v1", {"depth_multiplier": 0.25}, (OLD, NEW)),
+            (
+                "mobilevit",
+                {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8, 8, 8, 8, 8, 8, 8], "patch_size": 2},
+                (OLD,),
+            ),
+            ("convnextv2", {"depths": [1, 1], "hidden_sizes": [16, 32], "num_stages": 2, "patch_size": 4}, (OLD, NEW)),
+            ("dinov3_convnext", {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 8, 16, 16]}, (NEW,)),
+            ("swiftformer", {"depths": [1, 1, 1, 1], "embed_dims": [8, 8, 16, 16]}, (OLD,)),
+        )
+    ),
+    Model("pixels", "sam_hq_vision_model", SAM, (learned(16), distances(1, (0,)), distances(3, (1,))), (OLD, NEW)),
+    Model(
+        "wave16",
+        "dac",
+        {
+            "encoder_hidden_size": 8,
+            "decoder_hidden_size": 16,
+            "downsampling_ratios": [2, 2],
+            "upsampling_ratios": [2, 2],
+            "n_codebooks": 2,
+            "codebook_size": 8,
+            "codebook_dim": 4,
+        },
+        NONE,
+        (OLD,),
+    ),
+    table("tokens", "dpr", (OLD, NEW), ROWS),
+)
+ENDED: dict[str, Any] = {
+    "sample_size": 8,
+    "in_channels": 4,
+    "out_channels": 4,
+    "norm_num_groups": 8,
+    "layers_per_block": 1,
+}
+WIDTHS: dict[str, Any] = {"block_out_channels": (16, 32), **ENDED}
+MORE_NETWORKS: tuple[Network, ...] = (
+    picture(
+        "timm.tnt",
+        "timm.models.tnt:TNT",
+        (learned(17), learned(4, 8)),
+        (OLD,),
+        img_size=32,
+        patch_size=8,
+        embed_dim=32,
+        inner_dim=8,
+        depth=2,
+        num_heads_outer=2,
+        num_heads_inner=2,
+        first_stride=4,
+        num_classes=4,
+    ),
+    picture(
+        "timm.xcit_s",
+        "timm.models.vision_transformer:VisionTransformer",
+        (learned(17),),
+        (LATE,),
+        qk_norm=True,
+        init_values=0.1,
+        global_pool="avg",
+        **SMALL,
+    ),
+    picture(
+        "timm.vit_dist", "timm.models.vision_transformer:VisionTransformer", NONE, (OLD, NEW), pos_embed="none", **SMALL
+    ),
+    *(
+        Network(
+            f"timm.{name}", lambda name=name: of("timm:create_model")(name, num_classes=4), images, IMAGES, NONE, (OLD,)
+        )
+        for name in ("ghostnet_050", "repvit_m0_9", "lcnet_035", "mixnet_s")
+    ),  # type: ignore[misc]
+    *(
+        Network(f"torchvision.{name}", plain(f"torchvision.models:{name}", num_classes=4), images, IMAGES, NONE, (OLD,))
+        for name in ("shufflenet_v2_x0_5", "squeezenet1_1", "mnasnet0_5")
+    ),
+    picture(
+        "vit_pytorch.cait",
+        "vit_pytorch.cait:CaiT",
+        (learned(16),),
+        (OLD, NEW),
+        image_size=32,
+        patch_size=8,
+        num_classes=4,
+        dim=32,
+        depth=2,
+        cls_depth=1,
+        heads=2,
+        mlp_dim=32,
+    ),
+    picture(
+        "vit_pytorch.xcit",
+        "vit_pytorch.xcit:XCiT",
+        (learned(16),),
+        (OLD, NEW),
+        image_size=32,
+        patch_size=8,
+        num_classes=4,
+        dim=32,
+        depth=2,
+        cls_depth=1,
+        heads=2,
+        mlp_dim=32,
+    ),
+    diffused(
+        "UNet3DConditionModel",
+        (sampled(16, True, 0.0),),
+        (OLD,),
+        lambda n: {
+            "sample": numbers(BATCH, 4, 2, 8, 8),
+            "timestep": steps(n)["timestep"],
+            "encoder_hidden_states": numbers(BATCH, 6, 32),
+        },
+        down_block_types=("CrossAttnDownBlock3D", "DownBlock3D"),
+        up_block_types=("UpBlock3D", "CrossAttnUpBlock3D"),
+        cross_attention_dim=32,
+        attention_head_dim=8,
+        **WIDTHS,
+    ),
+    diffused(
+        "PriorTransformer",
+        (sampled(32, True, 0.0), learned(8)),
+        (OLD, NEW),
+        lambda n: {
+            "hidden_states": numbers(BATCH, 32),
+            "timestep": steps(n)["timestep"],
+            "proj_embedding": numbers(BATCH, 32),
+            "encoder_hidden_states": numbers(BATCH, 4, 32),
+        },
+        num_attention_heads=2,
+        attention_head_dim=16,
+        num_layers=1,
+        embedding_dim=32,
+        num_embeddings=4,
+        additional_embeddings=4,
+    ),
+    diffused(
+        "AutoencoderKL",
+        NONE,
+        (OLD,),
+        lambda _: {"sample": numbers(BATCH, 4, 8, 8)},
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        latent_channels=4,
+        **WIDTHS,
+    ),
+    Network(
+        "monai.unetr",
+        plain(
+            "monai.networks.nets:UNETR",
+            in_channels=1,
+            out_channels=2,
+            img_size=(32, 32, 32),
+            feature_size=4,
+            hidden_size=32,
+            mlp_dim=32,
+            num_heads=2,
+        ),
+        lambda _: {"scan": numbers(1, 1, 32, 32, 32)},
+        {},
+        (learned(8),),
+        (OLD,),
+    ),
+    Network(
+        "monai.unet",
+        plain(
+            "monai.networks.nets:UNet", spatial_dims=2, in_channels=1, out_channels=2, channels=(8, 16), strides=(2,)
+        ),
+        lambda _: {"scan": numbers(BATCH, 1, 32, 32)},
+        {"scan": {0: "batch"}},
+        NONE,
+        (OLD, NEW),
+    ),
+    Network(
+        "smp.fpn",
+        plain("segmentation_models_pytorch:FPN", "mobilenet_v2", encoder_weights=None),
+        images,
+        IMAGES,
+        NONE,
+        (OLD,),
+    ),
+    Network(
+        "smp.segformer",
+        plain("segmentation_models_pytorch:Segformer", "mit_b0", encoder_weights=None),
+        lambda _: {"image": numbers(BATCH, 3, 64, 64)},
+        IMAGES,
+        NONE,
+        (OLD,),
+    ),
+    Network(
+        "litgpt.falcon",
+        lit(rotary_percentage=1.0, parallel_residual=True, n_query_groups=1, bias=False),
+        tokens,
+        IDS,
+        (rotary(rows=ROWS),),
+        (OLD, NEW),
+    ),
+    Network(
+        "litgpt.gemma",
+        lit(
+            rotary_percentage=1.0,
+            norm_class_name="RMSNorm",
+            mlp_class_name="GemmaMLP",
+            scale_embeddings=True,
+            head_size=16,
+        ),
+        tokens,
+        IDS,
+        (rotary(head_dim=16, rows=ROWS),),
+        (OLD, NEW),
+    ),
+    Network(
+        "x_transformers.xl",
+        x_model(rotary_pos_emb=True, use_rmsnorm=True, ff_swish=True, ff_glu=True),
+        tokens,
+        IDS,
+        (rotary(layout="interleaved", rotary_dim=16),),
+        (LATE,),
+    ),
+    Network(
+        "torchtune.gemma",
+        llama_of_torchtune("torchtune.models.gemma:gemma", head_dim=32, **HALVES),
+        tokens,
+        IDS,
+        (rotary(layout="interleaved", rows=ROWS),),
+        (NEW,),
+    ),
+    Network(
+        "moshi.plain",
+        plain(
+            "moshi.modules.transformer:StreamingTransformer",
+            d_model=64,
+            num_heads=2,
+            num_layers=2,
+            dim_feedforward=64,
+            causal=True,
+            positional_embedding="none",
+        ),
+        vectors(64),
+        X,
+        NONE,
+        (OLD,),
     ),
 )
