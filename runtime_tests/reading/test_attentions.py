@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from helpers.foreign.files import foreign_files
 from helpers.foreign.read import inspected
@@ -318,3 +318,90 @@ def test_keys_that_are_put_together_from_two_parts_are_followed(newer: bool, tmp
     assert [entry.detail for entry in right.findings if entry.name == "sides"] == []
     wrong = said(inspected(saved(PutWithoutTurning(), tmp_path / "wrong.onnx", newer=newer)))
     assert any("queries are turned, and keys are not" in text for text in wrong), wrong
+
+
+class SummedByLetters(Decoder):
+    """Queries and keys are (batch, tokens, heads, features), and an Einsum says what is summed, as Keras has it."""
+
+    later = 0
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
+        x: Tensor = self.words(input_ids)
+        for layer in self.layers:
+            q, k, v = layer(x).unflatten(-1, (3, self.heads, self.head)).unbind(2)
+            q, k = (
+                self.rotate(part, self.angles(position_ids + more).transpose(1, 2))
+                for part, more in ((q, 0), (k, self.later))
+            )
+            scores = torch.einsum("btnh,bsnh->bnts", q, k).softmax(-1)
+            x = x + torch.einsum("bnts,bsnh->btnh", scores, v).flatten(2)
+        return x
+
+
+class SummedFurtherOn(SummedByLetters):
+    later = 1
+
+
+def test_tokens_of_an_einsum_stand_where_its_letters_say(tmp_path: Path) -> None:
+    right = inspected(saved(SummedByLetters(), tmp_path / "right.onnx"))
+    assert (said(right), [entry.layers for entry in right.encodings]) == ([], [(0, 1)])
+    wrong = said(inspected(saved(SummedFurtherOn(), tmp_path / "wrong.onnx")))
+    assert wrong
+    assert all("keys are turned by other angles than queries: keys are 1 position further on" in one for one in wrong)
+
+
+class Scaled(Decoder):
+    """Products with cosines and sines are multiplied by one number each, as x-transformers has it."""
+
+    def rotate(self, x: Tensor, angles: Tensor) -> Tensor:
+        first, second = x.chunk(2, -1)
+        return x * angles.cos() * 1.25 + torch.cat([-second, first], -1) * angles.sin() * 1.25
+
+
+class SideBySide(Decoder):
+    """Cosines and sines are stored pair by pair, (rows, pairs, 2), as torchtune has them."""
+
+    turn = staticmethod(neighbours)
+
+    def __init__(self) -> None:
+        super().__init__()
+        angles = torch.arange(48)[:, None] * self.get_buffer("inv_freq")
+        self.register_buffer("cache", torch.stack([angles.cos(), angles.sin()], -1))
+
+    def rotate(self, x: Tensor, angles: Tensor) -> Tensor:
+        rows = self.get_buffer("cache")[angles.long().flatten()].unflatten(0, angles.shape)
+        pairs = x.unflatten(-1, (-1, 2))
+        first, second = pairs[..., 0], pairs[..., 1]
+        cos, sin = rows[..., 0], rows[..., 1]
+        return torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return positions[:, None]
+
+
+def test_products_that_are_scaled_are_a_rotation(tmp_path: Path) -> None:
+    (encoding,) = inspected(saved(Scaled(), tmp_path / "scaled.onnx")).encodings
+    assert (encoding.family, encoding.layers, encoding.parameters["attention_factor"]) == ("rotary", (0, 1), 1.25)
+
+
+def test_a_table_of_pairs_has_its_rows(tmp_path: Path) -> None:
+    (encoding,) = inspected(saved(SideBySide(), tmp_path / "pairs.onnx")).encodings
+    assert (encoding.family, encoding.rows, encoding.parameters["layout"]) == ("rotary", 48, "interleaved")
+
+
+class Routed(Decoder):
+    """Behind each attention a router chooses among experts, token by token: its Softmax is no attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(32, 4)
+
+    def sides(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = super().sides(q, k, v, positions)
+        share = self.router(v.transpose(1, 2).flatten(2)).softmax(-1)
+        return q, k, v * share[..., :1][:, None]
+
+
+def test_routers_of_experts_are_no_layers(tmp_path: Path) -> None:
+    inspection = inspected(saved(Routed(), tmp_path / "routed.onnx"))
+    assert (inspection.attentions, [entry.layers for entry in inspection.encodings]) == (2, [(0, 1)])

@@ -43,6 +43,24 @@ def test_the_end_is_the_last_right_length(name: str, tmp_path: Path) -> None:
     assert runs(path, ids(last + 1)) is runs_on
 
 
+STRIDED = """strided (float[1, frames, 8] x) => (float[1, a, b] y, float[1, c, 8] z) {
+    zero = Constant <value_ints = [0]> ()  one = Constant <value_ints = [1]> ()  two = Constant <value_ints = [2]> ()
+    far = Constant <value_ints = [99999999]> ()  half = Slice (x, zero, far, one, two)  z = Relu (half)
+    quarter = Slice (z, zero, far, one, two)  shape = Shape (quarter)  count = Gather (shape, single)
+    past = Sub (single, count)  places = Range (past, count, single)  numbers = Cast <to = 1> (places)
+    column = Unsqueeze (numbers, one)  angles = Mul (column, frequencies)  sines = Sin (angles)
+    rows = MatMul (sines, weights)  turned = Transpose <perm = [1, 0]> (rows)  y = MatMul (quarter, turned) }"""
+
+
+def test_distances_of_a_quarter_of_the_frames_have_no_end(tmp_path: Path) -> None:
+    """At each fourth length a quarter has as many distances, 2 n - 1, as a half has frames: they do not follow it."""
+    weights = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    tables = {"single": np.array(1), "frequencies": (1e4 ** (-np.arange(8) / 8)).astype(np.float32), "weights": weights}
+    path = written(tmp_path, STRIDED, tables)
+    assert runs(path, {"x": np.zeros((1, 255, 8), np.float32)})
+    assert find_end(read_graph(path), max_length=4099) is None
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[3]])
 def test_a_file_that_runs_on_is_an_error(name: str, tmp_path: Path) -> None:

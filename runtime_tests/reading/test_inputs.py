@@ -130,6 +130,8 @@ PADDED = {
     "joined with a first token": "long = Concat <axis = 1> (first, input_ids)  rows = Gather (words, long)",
     "swapped for another where a mask says so": "m = Equal (input_ids, one)  i = Where (m, one, input_ids)"
     "  rows = Gather (words, i)",
+    "counted from the end where they are below zero": "z = Sub (one, one)  l = Less (input_ids, z)"
+    "  m = Cast <to = 7> (l)  w = Mul (m, size)  i = Add (input_ids, w)  rows = Gather (words, i)",
     "masked by a product": "m = Equal (input_ids, one)  n = Cast <to = 7> (m)  i = Mul (input_ids, n)"
     "  rows = Gather (words, i)",
 }
@@ -139,7 +141,12 @@ PADDED = {
 def test_ids_that_are_changed_before_their_look_up_lie_in_its_table(how: str, tmp_path: Path) -> None:
     """Longformer pads ids to whole windows, decoders shift them: ids beyond the words would stop the reading."""
     body = f"g (int64[1, sequence] input_ids) => (float[1, s, 8] y) {{ {PADDED[how]}  y = Relu (rows) }}"
-    tables = {"words": rows(64)[:, :8].astype(np.float32), "one": np.array(1), "first": np.array([[2]])}
+    tables = {
+        "words": rows(64)[:, :8].astype(np.float32),
+        "one": np.array(1),
+        "size": np.array(64),
+        "first": np.array([[2]]),
+    }
     made = read_graph(written(tmp_path, body, {**tables, "ends": np.array([0, 0, 0, 3])}))
     ids = input_values(made, {"input_ids": "tokens"}, {"sequence": 13}, {}, 4096)["input_ids"]
     assert isinstance(ids, Position)

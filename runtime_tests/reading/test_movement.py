@@ -23,6 +23,7 @@ MOVES = {
     "rows taken": "i = Constant <value_ints = [2, 0, -1]> ()  y = Gather <axis = 1> (x, i)",
     "repeated": "r = Constant <value_ints = [2, 1, 3]> ()  y = Tile (x, r)",
     "padded": "p = Constant <value_ints = [0, 1, 0, 0, 0, 2]> ()  y = Pad (x, p)",
+    "cut by a pad below zero": "p = Constant <value_ints = [0, 1, -1, 0, -1, 0]> ()  y = Pad (x, p)",
     "neighbours turned": """e = Constant <value_ints = [2, 3, 2, 2]> ()  r = Reshape (x, e)
         p, q = Split <axis = -1, num_outputs = 2> (r)  n = Neg (q)  t = Concat <axis = -1> (n, p)
         f = Constant <value_ints = [2, 3, 4]> ()  y = Reshape (t, f)""",

@@ -1,7 +1,7 @@
 """How `posenc inspect` reads files of models and exporters that the archives do not have: run by hand, not by pytest.
 
 python runtime_tests/scripts/unseen_files.py make FOLDER [SECONDS]     # export, each in a process; go on later
-python runtime_tests/scripts/unseen_files.py count FOLDER NAME [WORD..]  # read, write FOLDER/NAME.counted
+python runtime_tests/scripts/unseen_files.py count FOLDER NAME [WORD..]  # read, write FOLDER/NAME/ and its .counted
 
 The truth about each file stands in the tables here, by the config and the code of its model in transformers 5.23. No
 inspection is asked for it. A file is right where ONNX Runtime agrees with the model at three lengths; an error of
@@ -16,8 +16,9 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any, cast
@@ -85,8 +86,9 @@ def turned(
 def sines(
     width: int, rows: int | None, layout: str = "halves", spacing: str = "paper", part: str = "", **more: object
 ) -> Held:
-    """Return rows of sines of base 10000."""
-    settings: dict[str, object] = {"d_model": width, "base": 10000.0, "layout": layout, "spacing": spacing, **more}
+    """Return rows of sines of base 10000; a layout may say that cosines come first, as in "halves, cosines first"."""
+    pairs = layout.split(",", 1)[0]
+    settings: dict[str, object] = {"d_model": width, "base": 10000.0, "layout": pairs, "spacing": spacing, **more}
     settings |= {} if rows is None else {"rows": rows}
     return Held("sinusoidal", layout, cast(Settings, settings), part=part)
 
@@ -100,6 +102,12 @@ def buckets(heads: int, count: int, far: int, both: bool, part: str = "") -> Hel
     """Return T5's bias."""
     settings: Settings = {"heads": heads, "num_buckets": count, "max_distance": far, "bidirectional": both}
     return Held("t5", "buckets", settings, BOTH, part)
+
+
+def distances(far: int, layers: tuple[int, ...]) -> Held:
+    """Return rows of distances up to `far` that heads of 16 features are multiplied with: of rows, or of columns."""
+    settings: Settings = {"head_dim": 16, "left": far, "right": far, "rows": 2 * far + 1}
+    return Held("relative", "distances", settings, layers)
 
 
 SEQ = {
@@ -512,7 +520,7 @@ class Inputs(nn.Module):
     def forward(self, *values: Tensor) -> Tensor:
         """Return the first output."""
         given = dict(zip(self.names, values, strict=True))
-        past = [given.pop(name) for name in self.names if name.startswith("past")]
+        past = [given.pop(name) for name in self.names if name.startswith("past_key")]
         more = dict(self.more)
         if past:
             from transformers import DynamicCache
@@ -573,6 +581,13 @@ def tokens(length: int) -> Feeds:
     return {"input_ids": ids(length), "attention_mask": ones(length)}
 
 
+def places(length: int) -> Tensor:
+    """Return time, height and width of each token: of text first, then of a picture of three columns."""
+    count = torch.arange(length)
+    at = torch.stack([count.clamp(max=4), *(torch.where(count < 4, count, 4 + of) for of in (count // 3, count % 3))])
+    return at[:, None].repeat(1, BATCH, 1)
+
+
 def boxes(length: int) -> Feeds:
     """Return ids with a box on the page each."""
     box = ids(4 * length).reshape(BATCH, length, 4).sort(-1).values
@@ -623,6 +638,32 @@ KINDS: Mapping[str, Kind] = {
     "features": Kind(
         "AutoModel", {"input_features": {0: "batch", 1: "frames"}}, lambda n: {"input_features": numbers(BATCH, n, 8)}
     ),
+    "features16": Kind(
+        "AutoModel",
+        {"input_features": {0: "batch", 1: "frames"}, "attention_mask": {0: "batch", 1: "frames"}},
+        lambda n: {"input_features": numbers(BATCH, 4 * n, 16), "attention_mask": ones(4 * n)},
+    ),
+    "mel_fixed": Kind("AutoModel", {"input_values": {0: "batch"}}, lambda _: {"input_values": numbers(BATCH, 32, 16)}),
+    "wave16": Kind(
+        "AutoModel", {"input_values": {2: "samples"}}, lambda n: {"input_values": numbers(BATCH, 1, 16 * n)}
+    ),
+    "moonshine": Kind(
+        "AutoModelForSpeechSeq2Seq",
+        {"input_values": {0: "batch", 1: "samples"}, "decoder_input_ids": {0: "batch", 1: "decoded"}},
+        lambda n: {"input_values": numbers(BATCH, 512 * n), "decoder_input_ids": ids(n)},
+    ),
+    "codes": Kind(
+        "MusicgenForCausalLM", {"input_ids": {1: "sequence"}}, lambda n: {"input_ids": ids(n).repeat_interleave(2, 0)}
+    ),
+    "video": Kind(
+        "AutoModel", {"pixel_values": {0: "batch"}}, lambda _: {"pixel_values": numbers(BATCH, 4, 3, 32, 32)}
+    ),
+    "series": Kind("AutoModel", {"past_values": {0: "batch"}}, lambda _: {"past_values": numbers(BATCH, 32, 2)}),
+    "three_positions": Kind(
+        "AutoModel",
+        {"input_ids": BY_TOKEN, "position_ids": {1: "batch", 2: "sequence"}},
+        lambda n: {"input_ids": ids(n), "position_ids": places(n)},
+    ),
     "lstm": Kind("", {"input_ids": BY_TOKEN}, lambda n: {"input_ids": ids(n)}),
     "gru": Kind("", {"input_ids": BY_TOKEN}, lambda n: {"input_ids": ids(n)}),
     "cnn": Kind("", {"pixel_values": {0: "batch", 2: "height", 3: "width"}}, pixels),
@@ -648,7 +689,10 @@ def bare(model: Model) -> nn.Module:
     config = transformers.AutoConfig.for_model(model.model_type, **settings)
     if "experts_implementation" in model.config:
         config._experts_implementation = str(model.config["experts_implementation"])
-    made = getattr(transformers, KINDS[model.kind].auto).from_config(config).eval()
+    auto, alone = getattr(transformers, KINDS[model.kind].auto), type(config).__name__.replace("Config", "Model")
+    is_auto = hasattr(auto, "from_config") and (type(config) in auto._model_mapping or not hasattr(transformers, alone))
+    own_class = getattr(transformers, alone, auto)
+    made = (auto.from_config(config) if is_auto else own_class(config)).eval()
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in made.parameters():
@@ -678,49 +722,85 @@ def given(model: Model, module: nn.Module, way: str, length: int) -> tuple[Feeds
     return feeds, axes
 
 
-def export(model: Model, way: str, path: Path) -> None:
-    """Export a model in one way, and write beside it how far ONNX Runtime is from the model at three lengths."""
+@dataclass(frozen=True)
+class Called:
+    """A module that is exported: how it is called at a length, and which axes are dynamic.
+
+    Args:
+        alone: takes its inputs in order, and gives its first output.
+        bare: what is exported by exporters that call it by names.
+        feeds: what goes in at a length.
+        axes: the dynamic axes of each input, with their names.
+    """
+
+    alone: nn.Module
+    bare: nn.Module
+    feeds: Callable[[int], Feeds]
+    axes: Axes
+
+
+def called_of(model: Model, way: str) -> Called:
+    """Return a model of random weights, as a way to export wants it."""
     module = bare(model)
     feeds, axes = given(model, module, way, TRACED)
     alone = Inputs(module, tuple(feeds)).eval()
+    return Called(alone, module, lambda length: given(model, module, way, length)[0], axes)
+
+
+def export(making: Callable[[], Called], way: str, path: Path) -> None:
+    """Export a module in one way, and write beside it how far ONNX Runtime is from the module at three lengths.
+
+    A way is "old" by tracing, or "new" by torch.export, each with an opset, or the exporter of transformers.
+    """
+    called = making()
+    feeds, axes = called.feeds(TRACED), called.axes
     scratch = path.with_suffix(".made")
     scratch.mkdir(exist_ok=True)
     made = scratch / "model.onnx"
     with torch.no_grad():
         if way.startswith("old"):
             torch.onnx.export(
-                alone, tuple(feeds.values()), str(made), dynamo=False, input_names=list(feeds), output_names=["out"],
-                dynamic_axes={name: dict(of) for name, of in axes.items() if of}, opset_version=int(way.split()[1]),
+                called.alone, tuple(feeds.values()), str(made), dynamo=False, input_names=list(feeds),
+                output_names=["out"], opset_version=int(way.split()[1]),
+                dynamic_axes={name: dict(of) for name, of in axes.items() if of},
             )  # fmt: skip
         elif way.startswith("new"):
-            shapes = tuple(dict.fromkeys(axes[name], torch.export.Dim.DYNAMIC) for name in feeds)
+            shapes = tuple(dict.fromkeys(axes.get(name, ()), torch.export.Dim.DYNAMIC) for name in feeds)
+            opset = next((int(word) for word in way.split() if word.isdigit()), None)
             torch.onnx.export(
-                alone, tuple(feeds.values()), str(made), dynamo=True, input_names=list(feeds), output_names=["out"],
-                dynamic_shapes=(shapes,), external_data=False, verbose=False,
+                called.alone, tuple(feeds.values()), str(made), dynamo=True, input_names=list(feeds),
+                output_names=["out"], dynamic_shapes=(shapes,), external_data=False, verbose=False,
+                opset_version=opset,
             )  # fmt: skip
         else:
             from types import SimpleNamespace
 
-            whole = SimpleNamespace(bare=module, alone=alone, kind=SimpleNamespace(feeds=lambda _: feeds))
+            whole = SimpleNamespace(bare=called.bare, alone=called.alone, kind=SimpleNamespace(feeds=lambda _: feeds))
             made = transformers_exporter(whole, scratch, None)  # type: ignore[arg-type]
         without_traces(made, path)
-        right = [how_far(model, alone, way, path, length) for length in LENGTHS]
-    path.with_suffix(".json").write_text(json.dumps({"right": right}), encoding="utf-8")
+        judge(called, path)
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def how_far(model: Model, alone: Inputs, way: str, path: Path, length: int) -> float | str:
+def judge(called: Called, path: Path, limit: float = 1e-4) -> None:
+    """Write beside a file how far ONNX Runtime is from the module at three lengths, and how far a right one may be."""
+    with torch.no_grad():
+        right = [how_far(called, path, length) for length in LENGTHS]
+    path.with_suffix(".json").write_text(json.dumps({"right": right, "limit": limit}), encoding="utf-8")
+
+
+def how_far(called: Called, path: Path, length: int) -> float | str:
     """Return the largest difference from the model at a length, as a share of the largest number; or why none."""
     import onnxruntime
 
-    feeds, _ = given(model, alone.model, way, length)
+    feeds = called.feeds(length)
     try:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         names = {value.name for value in session.get_inputs()}
         got = session.run(None, {name: value.numpy() for name, value in feeds.items() if name in names})[0]
-        wanted = alone(*feeds.values()).numpy()
+        wanted = called.alone(*feeds.values()).numpy()
         if got.shape != wanted.shape:
             return f"shape {got.shape}, expected {wanted.shape}"
         return float(np.abs(got - wanted).max() / np.abs(wanted).max())
@@ -728,36 +808,52 @@ def how_far(model: Model, alone: Inputs, way: str, path: Path, length: int) -> f
         return str(error).splitlines()[0][:200]
 
 
-def optimized(path: Path, how: str, to: Path) -> None:
-    """Write what an optimizer makes of a file."""
-    from helpers.foreign.optimizers import dump, onnxslim
+def optimized(making: Callable[[], Called], name: str, how: str, to: Path) -> None:
+    """Write what an optimizer makes of the file of a name, which stands in the same folder."""
+    from helpers.foreign.optimizers import OPTIMIZERS
 
-    onnxslim(path, to) if how == "onnxslim" else dump(path, to, "EXTENDED")
-    shutil.copy(path.with_suffix(".json"), to.with_suffix(".json"))
+    OPTIMIZERS[how](to.with_name(name), to)
+    judge(making(), to, 0.05 if "float16" in how or how.startswith("quantize") else 1e-4)
 
 
-def files() -> Iterator[tuple[str, Model, str, str]]:
-    """Yield the name of each file, its model, its exporter, and the optimizer that comes after."""
+@dataclass(frozen=True)
+class Job:
+    """A file to make, what it holds, and what makes it at a path; None where another environment makes it."""
+
+    file: str
+    held: tuple[Held, ...]
+    make: Callable[[Path], None] | None
+
+
+def jobs() -> Iterator[Job]:
+    """Yield the files of this sample: each model by its first exporter, by its second, and some then optimized."""
     for round_ in range(2):
         for number, model in enumerate(MODELS):
             if round_ < len(model.ways):
                 way = model.ways[round_]
-                name = f"{number:03}-{model.model_type or model.kind}.{way.replace(' ', '-')}"
-                yield f"{name}.onnx", model, way, ""
+                yield Job(
+                    f"{title(number, model, way)}.onnx",
+                    truth_in(model, way),
+                    partial(export, partial(called_of, model, way), way),
+                )
     for number, model in enumerate(MODELS[:30]):
         if number % 3 == 0:
-            name = f"{number:03}-{model.model_type or model.kind}.{model.ways[0].replace(' ', '-')}"
-            how = "onnxslim" if number % 2 else "ORT extended"
-            yield f"{name}.{how.replace(' ', '-')}.onnx", model, model.ways[0], how
+            way, how = model.ways[0], "onnxslim" if number % 2 else "ORT extended"
+            name = title(number, model, way)
+            make = partial(optimized, partial(called_of, model, way), f"{name}.onnx", how)
+            yield Job(f"{name}.{how.replace(' ', '-')}.onnx", truth_in(model, way), make)
 
 
-def child(model: Model, way: str, how: str, path: Path) -> None:
+def title(number: int, model: Model, way: str) -> str:
+    """Return the name of the file of a model, without its ending."""
+    return f"{number:03}-{model.model_type or model.kind}.{way.replace(' ', '-')}"
+
+
+def child(job: Job, path: Path) -> None:
     """Make one file, in a process of its own."""
     try:
-        if how:
-            optimized(path.with_name(path.name.replace(f".{how.replace(' ', '-')}", "")), how, path)
-        else:
-            export(model, way, path)
+        if job.make:
+            job.make(path)
     except BaseException as error:
         path.unlink(missing_ok=True)
         path.with_suffix(".failed").write_text(f"{type(error).__name__}: {str(error)[:300]}", encoding="utf-8")
@@ -774,17 +870,18 @@ def warm() -> None:
     transformers.AutoModel  # noqa: B018
 
 
-def make(folder: Path, seconds: float) -> None:
+def make(folder: Path, seconds: float, sample: Iterable[Job]) -> None:
     """Make the files that are not there yet, until the time is over."""
     folder.mkdir(parents=True, exist_ok=True)
     warm()
     ends, context = time.monotonic() + seconds, multiprocessing.get_context("fork")
-    for name, model, way, how in files():
-        path = folder / name
-        if path.exists() or path.with_suffix(".failed").exists() or time.monotonic() > ends:
+    for job in sample:
+        name, path = job.file, folder / job.file
+        is_over = job.make is None or path.exists() or path.with_suffix(".failed").exists()
+        if is_over or time.monotonic() > ends:
             continue
         begun = time.monotonic()
-        process = context.Process(target=child, args=(model, way, how, path))
+        process = context.Process(target=child, args=(job, path))
         process.start()
         process.join(EXPORT_SECONDS)
         if process.is_alive():
@@ -806,6 +903,8 @@ class Read:
         right: whether ONNX Runtime agrees with the model at every length.
         encodings: how many it holds.
         named: how many of them are named with all parameters.
+        missing: how many are named, but for parameters that are left out.
+        part: how many are named with all parameters, but not in all their layers.
         unknown: how many are honestly said to be not recognised, or not judged.
         other: encodings that are named, and that the file does not hold so.
         silent: how many are met with neither a name nor a line.
@@ -818,6 +917,8 @@ class Read:
     right: bool
     encodings: int
     named: int
+    missing: int
+    part: int
     unknown: int
     other: int
     silent: int
@@ -826,28 +927,21 @@ class Read:
     seconds: float
 
 
-def read(path: Path, model: Model, way: str) -> Read:
-    """Return what inspect says of a file, held against the truth of its model."""
+def read(path: Path, held: tuple[Held, ...], kept: Path) -> Read:
+    """Return what inspect says of a file, against the truth about it; what a folder has of it is not read again."""
     from helpers.foreign.read import inspected
+    from posenc_export.reading.report.schema import inspection_json, inspection_read
 
     begun = time.process_time()
-    inspection = inspected(path)
+    kept.mkdir(exist_ok=True)
+    before = kept / f"{path.stem}.json"
+    inspection = inspection_read(before.read_bytes()) if before.exists() else inspected(path)
     seconds = time.process_time() - begun
-    right = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["right"]
-    truth = Truth(
-        path.name,
-        "",
-        model.model_type,
-        "",
-        "",
-        {},
-        "",
-        0,
-        (),
-        truth_in(model, way),
-        "float32",
-        End(1, None, "", 0, None),
-    )
+    before.write_text(json.dumps(inspection_json(inspection), indent=1), encoding="utf-8")
+    judged = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    right, limit = judged["right"], judged.get("limit", 1e-4)
+    end = End(1, None, "", 0, None)
+    truth = Truth(path.name, "", "", "", "", {}, "", 0, (), held, "float32", end)
     unknown = [entry for entry in inspection.encodings if entry.family == "not recognised"]
     # tables of layers are one encoding where their parameters are; an encoder's and a decoder's are two all the same
     alone = [entry for entry in inspection.encodings if entry.family in ("learned", "sinusoidal")]
@@ -859,6 +953,7 @@ def read(path: Path, model: Model, way: str) -> Read:
     same = {(entry.family, entry.name, str(entry.parameters)) for entry in used}
     strange = [entry for entry in found if (entry.family, entry.name, str(entry.parameters)) not in same]
     differs = [words for _, seen, words in pairs if words and seen is not None]
+    kinds = [kind_of_miss(words) for words in differs]
     left = [words for _, seen, words in pairs if seen is None]
     is_said = bool(unknown) or bool(inspection.not_judged)
     misses = [
@@ -869,19 +964,30 @@ def read(path: Path, model: Model, way: str) -> Read:
     misses += [f"not recognised: {entry.shape} at {entry.where_it_meets}" for entry in unknown]
     misses += [f"stopped: {inspection.stopped}"] if inspection.stopped else []
     errors = tuple(f"{f.code} {f.where}: {f.detail}" for f in inspection.findings if f.severity == "error")
-    is_right = all(isinstance(error, float) and error < 1e-4 for error in right)
+    is_right = all(isinstance(error, float) and error < limit for error in right)
     return Read(
         path.name,
         is_right,
         len(pairs),
         named,
+        kinds.count("missing"),
+        kinds.count("part"),
         max(0, len(left) - len(strange)) if is_said else 0,
-        len(differs) + len(strange),
+        kinds.count("other") + len(strange),
         0 if is_said else max(0, len(left) - len(strange)),
         errors,
-        (*misses, *errors, *(f"run: {error}" for error in right if isinstance(error, str) or error >= 1e-4)),
+        (*misses, *errors, *(f"run: {error}" for error in right if isinstance(error, str) or not error < limit)),
         seconds,
     )
+
+
+def kind_of_miss(words: str) -> str:
+    """Return what differs of an encoding that is named: parameters "missing", layers ("part"), or "other"."""
+    differences = words.split(": ", 1)[1].split("; ")
+    if all(difference.startswith("layers ") for difference in differences):
+        return "part"
+    is_missing = all(" None, expected" in difference or difference.startswith("layers ") for difference in differences)
+    return "missing" if is_missing else "other"
 
 
 def spread(entries: Sequence[Encoding]) -> list[Encoding]:
@@ -906,47 +1012,56 @@ RESIZED = ("dinov2", "vitdet", "dinov2_with_registers")
 """Models that ask in their code whether they are traced, and then resize even to the size that they have."""
 
 
-def reads(folder: Path, words: Sequence[str]) -> Iterator[Read]:
+def reads(folder: Path, words: Sequence[str], sample: Iterable[Job], kept: Path) -> Iterator[Read]:
     """Yield what came of each file of a folder whose name has one of some words."""
-    for name, model, way, _ in files():
-        if (folder / name).exists() and (not words or any(word in name for word in words)):
+    for job in sample:
+        name, path = job.file, folder / job.file
+        if path.exists() and (not words or any(word in name for word in words)):
             try:
-                yield read(folder / name, model, way)
+                yield read(path, job.held, kept)
             except Exception as error:  # a reader that fails on a file is counted as an error of the file
                 why = f"{type(error).__name__}: {str(error)[:300]}"
-                yield Read(name, True, len(model.held), 0, 0, 0, len(model.held), (why,), (why,), 0.0)
+                yield Read(name, True, len(job.held), 0, 0, 0, 0, 0, len(job.held), (why,), (why,), 0.0)
+
+
+COLUMNS = ("encodings", "named", "missing", "part", "unknown", "other", "silent")
+"""Numbers of a `Read` that are added up over files."""
 
 
 def row(title: str, made: Sequence[Read]) -> str:
     """Return a row of the table of docs/inspect.md."""
     false = sum(bool(entry.errors) and entry.right for entry in made)
-    sums = [
-        sum(getattr(entry, name) for entry in made) for name in ("encodings", "named", "unknown", "other", "silent")
-    ]
-    cells = (title, len(made), f"{sums[1]} of {sums[0]}", *sums[2:], false)
+    sums = {name: sum(getattr(entry, name) for entry in made) for name in COLUMNS}
+    cells = (title, len(made), f"{sums['named']} of {sums['encodings']}", *(sums[name] for name in COLUMNS[2:]), false)
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def count(folder: Path, name: str, words: Sequence[str]) -> None:
-    """Read all files, keep what came of them, and print the row of a table."""
+def count(folder: Path, name: str, words: Sequence[str], sample: Iterable[Job]) -> None:
+    """Read all files, keep what came of them, and print the rows of a table."""
     made = []
-    for entry in reads(folder, words):
+    for entry in reads(folder, words, sample, folder / name):
         made.append(entry)
         for miss in entry.misses:
             print(f"{entry.file}: {miss}", flush=True)
     if not words:
         content = json.dumps([asdict(entry) for entry in made], indent=1)
         (folder / f"{name}.counted").write_text(content, encoding="utf-8")
-    print("| count | files | named with parameters | said to be unknown | named as another | silent | false errors |")
-    print(row(name, made))
-    print(f"{sum(entry.right for entry in made)} of {len(made)} files are right at every length")
+    print("| count | files | named with all parameters | a parameter missing | some layers | said to be unknown"
+          " | named as another | silent | false errors |")  # fmt: skip
+    print(row(f"{name}, all", made))
+    print(row(f"{name}, right files", [entry for entry in made if entry.right]))
+
+
+def main(sample: Iterable[Job]) -> None:
+    """Make or count the files of a sample, as the words of the command say."""
+    action, place = sys.argv[1], Path(sys.argv[2]).resolve()
+    if action == "make":
+        make(place, float(sys.argv[3]) if len(sys.argv) > 3 else 3600.0, sample)
+    elif action == "count":
+        count(place, sys.argv[3], sys.argv[4:], sample)
+    else:
+        raise SystemExit(f"{action} is none of make, count")
 
 
 if __name__ == "__main__":
-    action, place = sys.argv[1], Path(sys.argv[2]).resolve()
-    if action == "make":
-        make(place, float(sys.argv[3]) if len(sys.argv) > 3 else 3600.0)
-    elif action == "count":
-        count(place, sys.argv[3], sys.argv[4:])
-    else:
-        raise SystemExit(f"{action} is none of make, count")
+    main(jobs())

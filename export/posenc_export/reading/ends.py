@@ -20,7 +20,8 @@ from posenc_export.reading.values import Constant, Meeting, Position, Run, Unkno
 
 MAX_LENGTH = 1 << 20
 """The longest sequence that is tried."""
-SHORT = (13, 17, 11, 7, 5, 3, 2)
+SHORT = (13, 19, 17, 11, 7, 5, 3, 2)
+"""Lengths that a graph goes through at: the first two differ by no whole number of the frames that strides join."""
 PROBES = (512, 4099, 65537)
 """Lengths that are tried before the longest."""
 TABLE, TABLES = 16, 8

@@ -29,13 +29,42 @@ WHOLE = frozenset(
 """Operators that are an attention."""
 SOFTMAX = frozenset(("Softmax", "BiasSoftmax", "QLinearSoftmax"))
 """Operators that end the scores of one."""
+MULTIPLYING = frozenset(("MatMul", "Gemm", "Einsum", "FusedMatMul", "FusedGemm", "MatMulNBits", "MatMulInteger"))
+"""Products: scores are those of queries and keys, two tensors of data."""
+BEHIND = 64
+"""How many tensors are gone back from a Softmax to the product that makes what it takes."""
 SCORES = 3
 """Axes that scores have at least: those of a router of experts, and of a classifier, have fewer."""
 
 
 def attentions_of(run: Run) -> tuple[int, ...]:
     """Return the places of the attentions among the nodes of a run."""
-    return tuple(place for place, node in enumerate(run.nodes) if _is_attention(node))
+    return tuple(
+        place for place, node in enumerate(run.nodes) if _is_attention(node) and not _is_of_a_weight(run, node)
+    )
+
+
+def _is_of_a_weight(run: Run, softmax: Meeting) -> bool:
+    """Return whether what a Softmax takes is no product of two tensors of data: a router's is one with a weight."""
+    if softmax.op_type not in SOFTMAX:
+        return False
+    waiting = [operand.tensor for operand in softmax.operands[:1] if operand is not None]
+    seen, weighed = set(waiting), False
+    while waiting and len(seen) < BEHIND:
+        place = run.produced.get(waiting.pop())
+        if place is None:
+            continue
+        node = run.nodes[place]
+        data = [operand for operand in node.operands if operand is not None and is_data(operand.value)]
+        if node.op_type in MULTIPLYING:
+            if len(data) > 1:
+                return False
+            weighed = weighed or bool(data)
+            continue
+        fresh = [operand.tensor for operand in data if operand.tensor not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return weighed and not waiting
 
 
 def attentions_after(run: Run, attentions: Sequence[int]) -> list[tuple[int, ...]]:

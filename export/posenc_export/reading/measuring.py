@@ -35,6 +35,8 @@ FED = 509
 """How many positions are given to such a file: a prime, unlike sizes of tensors."""
 COUNTED = 2039
 """The length at which a file is read that counts positions itself."""
+STEPPED = "timestep"
+"""The family of features of a step."""
 STEPS = 997
 """Steps of time that are given to a file that takes them: models of diffusion are trained with 1000."""
 DENSE = 2**12
@@ -122,8 +124,8 @@ class Measuring:
         if rows is None:
             return False
         near, far = (rows.at(first) for first in (0, FAR))
-        if near is None or far is None:
-            return False
+        if near is None or far is None or np.isin(far[operand.tensor], (0, 1)).all():
+            return False  # what is beyond the end of a sound is multiplied by 0
         return not np.array_equal(near[operand.tensor], far[operand.tensor], equal_nan=True)
 
     def seam_of(self, named: Named) -> int | None:
@@ -177,14 +179,24 @@ class Measuring:
 
     def _in_one_call(self, named: Named) -> Errors | None:
         """Return the errors of rows at some positions, in a single call."""
-        assert named.form.exact is not None
+        exact = named.form.exact
+        assert exact is not None
         positions, run = self._positions(named.positions)
+        unit = named.form.parameters.get("scale", 1.0)
+        if named.form.family == STEPPED and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
+            # a model that multiplies steps by 1000 is given fractions of all of them: Flux
+            run = self._fed("step", np.arange(STEPS) / unit, {"batch": STEPS})
+            exact = _of_fractions(exact, unit)
         arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
-        errors = errors_by_position(arrays, named.form.exact, positions, self.bound)
+        errors = errors_by_position(arrays, exact, positions, self.bound)
         if errors is None:
             return None
         last = int(positions[-1])
         return replace(errors, last_position=last, sampled=None if last < len(positions) else len(positions))
+
+    def _is_float(self, name: str) -> bool:
+        """Return whether an input takes numbers that need not be whole."""
+        return any(item.name == name and item.dtype.kind not in "iub" for item in self.graph.inputs)
 
     def _far_out(self, named: Named, limit: int) -> Far | None:
         """Return the errors of all positions up to a limit; None where rows are not computed from a count alone."""
@@ -274,7 +286,7 @@ class Measuring:
     def _interpreted(self, sizes: Mapping[str, int], feeds: Mapping[str, Array]) -> Run:
         return interpret(self.graph, sizes, feeds, replace(self.budget, value_bytes=MASKS))
 
-    def _fed(self, role: Role, numbers: Indices, sizes: Mapping[str, int]) -> Run:
+    def _fed(self, role: Role, numbers: Array, sizes: Mapping[str, int]) -> Run:
         """Return the graph at numbers that are given to each input of a role, along its last axis."""
         feeds: dict[str, Array] = {}
         for name, known in roles_of(self.graph).items():
@@ -304,6 +316,11 @@ class Measuring:
             table = _table(self.run.values.get(name), rows)
             if table is not None:
                 yield name, table
+
+
+def _of_fractions(exact: Exact, unit: float) -> Exact:
+    """Return rows as a function of steps that are divided by a unit before they are given."""
+    return lambda steps: exact(steps / unit)  # type: ignore[arg-type]
 
 
 def _from(exact: Exact, start: int) -> Exact:

@@ -23,6 +23,10 @@ from posenc_export.reading.values import Array, Constant, Data, Meeting, Operand
 WAVES = ("Sin", "Cos")
 LENGTHS = (7, 5, 3, 2)
 """Lengths for tables of few rows."""
+LONGER = (61, 127, 251)
+"""Lengths for networks whose strides leave few tokens of a call."""
+FEWEST = 4
+"""Tokens that tell positions apart, at least."""
 SAMPLES = (16000, 401, 161, 121)
 """Numbers of samples: a second, and those of a few frames."""
 PREFIXES = 6
@@ -47,7 +51,8 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
     """Return a graph interpreted at usual sizes; at others, where it goes through at those alone."""
     run = interpret(graph, budget=budget)
     if run.stopped is None:
-        return _with_other_masks(graph, _small_enough(graph, run, budget), budget)
+        run = _long_enough(graph, _small_enough(graph, run, budget), budget)
+        return _with_other_masks(graph, run, budget)
     if is_spent(run):
         return run
     for sizes in _others(graph):
@@ -55,6 +60,26 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
         if other.stopped is None:
             return _small_enough(graph, other, budget)
     return run
+
+
+def _long_enough(graph: Graph, run: Run, budget: Budget) -> Run:
+    """Return a run of a longer call, where strides leave too few tokens of the usual one to tell positions apart."""
+    strides = (node.attributes.get("strides") for node in graph.nodes)
+    strided = any(isinstance(stride, (list, tuple)) and max(stride, default=1) > 1 for stride in strides)
+    if not strided or "length" not in axes_of(graph).values() or not _is_short(run):
+        return run
+    for length in LONGER:
+        other = interpret(graph, {"length": length}, budget=budget)
+        if other.stopped is None and not _is_short(other):
+            return other
+    return run
+
+
+def _is_short(run: Run) -> bool:
+    """Return whether angles are those of a few tokens."""
+    operands = [node.operands[0] for node in run.nodes if node.op_type in WAVES and node.operands]
+    shapes = [o.value.array.shape for o in operands if o is not None and isinstance(o.value, Position)]
+    return bool(shapes) and all(math.prod(shape[:-1]) < FEWEST for shape in shapes)
 
 
 def _small_enough(graph: Graph, run: Run, budget: Budget) -> Run:

@@ -106,7 +106,15 @@ def merged(inspection: Inspection) -> list[Encoding]:
 def matched(truth: Truth, found: Sequence[Encoding], has_layers: bool) -> Iterator[tuple[Held, Encoding | None, str]]:
     """Yield each encoding of the truth with the one that is it, or is most like it, and what differs."""
     left = list(found)
+    wanted = list(truth.in_file)
     for held in truth.in_file:
+        # one that is right is not lent to another of its family that is missing
+        exact = next((entry for entry in left if _is(held, entry, has_layers)), None)
+        if exact is not None:
+            left.remove(exact)
+            wanted.remove(held)
+            yield held, exact, ""
+    for held in wanted:
         family = [encoding for encoding in left if encoding.family == held.family]
         tried = [(list(_unlike(held, encoding, has_layers)), encoding) for encoding in family]
         if not tried:
@@ -115,6 +123,11 @@ def matched(truth: Truth, found: Sequence[Encoding], has_layers: bool) -> Iterat
         words, best = min(tried, key=lambda pair: len(pair[0]))
         left.remove(best)
         yield held, best, f"{held.family} {held.form}: {'; '.join(words)}" if words else ""
+
+
+def _is(held: Held, encoding: Encoding, has_layers: bool) -> bool:
+    """Return whether an encoding is one that is held, with all parameters and layers."""
+    return encoding.family == held.family and not list(_unlike(held, encoding, has_layers))
 
 
 def _unlike(held: Held, encoding: Encoding, has_layers: bool) -> Iterator[str]:

@@ -10,6 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 from helpers.encodings_named import named
+from helpers.graph_files import written
+from posenc_export import inspect
 from posenc_export.reading.graph.read import read_graph
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.recognise.encodings import encodings_of
@@ -139,3 +141,72 @@ def test_ids_that_are_cut_or_dequantized_stay_within_their_table(tmp_path: Path)
     model.graph.initializer.extend(numpy_helper.from_array(np.asarray(table), name) for name, table in tables.items())
     onnx.save(model, tmp_path / "ids.onnx")
     assert named(tmp_path / "ids.onnx") == []
+
+
+@pytest.mark.parametrize("channels", ["last", "first"])
+def test_a_stored_grid_that_is_added_to_a_map_is_a_table_of_its_places(channels: str, tmp_path: Path) -> None:
+    """SAM has the features of its patches last, PiT first, behind a convolution."""
+    ports = "g (float[batch, 3, 32, 32] x) => (float[batch, a, b, c] y)"
+    patches = "p = Conv <kernel_shape = [8, 8], strides = [8, 8]> (x, w)"
+    added = {"last": "m = Transpose <perm = [0, 2, 3, 1]> (p) y = Add (m, t)", "first": "y = Add (p, t)"}[channels]
+    rng = np.random.default_rng(0)
+    sides = (1, 4, 4, 16) if channels == "last" else (1, 16, 4, 4)
+    tables = {"w": rng.normal(size=(16, 3, 8, 8)).astype(np.float32), "t": rng.normal(size=sides).astype(np.float32)}
+    (encoding,) = named(written(tmp_path, f"{ports} {{ {patches} {added} }}", tables))
+    assert (encoding.form.family, encoding.rows, encoding.form.parameters["d_model"]) == ("learned", 16, 16)
+
+
+def test_rows_of_which_the_first_is_taken_apart_are_places(tmp_path: Path) -> None:
+    """TimeSformer takes the token of its class, and the patches, out of the sum with its table."""
+    ports = "g (float[batch, 17, 16] x) => (float[batch, 1, 16] y, float[batch, 16, 16] z)"
+    parts = "s = Add (x, t) parts = Constant <value_ints = [1, 16]> () y, z = Split <axis = 1> (s, parts)"
+    table = np.random.default_rng(0).normal(size=(1, 17, 16)).astype(np.float32)
+    (encoding,) = named(written(tmp_path, f"{ports} {{ {parts} }}", {"t": table}))
+    assert (encoding.form.family, encoding.rows) == ("learned", 17)
+
+
+def test_turns_by_stored_numbers_beside_another_encoding_are_said(tmp_path: Path) -> None:
+    """A grid of one size has its cosines stored: rows that are named elsewhere are no reason for silence."""
+    ports = "g (float[batch, 16, 16] x) => (float[batch, 16, 16] y)"
+    turn = "s = Add (x, t) c = Mul (s, cosine) n = Neg (s) d = Mul (n, sine) y = Add (c, d)"
+    rng = np.random.default_rng(0)
+    angles = rng.normal(size=(16, 16))
+    tables = {"t": rng.normal(size=(1, 16, 16)), "cosine": np.cos(angles), "sine": np.sin(angles)}
+    made = {name: array.astype(np.float32) for name, array in tables.items()}
+    found = named(written(tmp_path, f"{ports} {{ {turn} }}", made))
+    assert [entry.form.family for entry in found] == ["learned", "not recognised"]
+    assert found[1].form.name == "turns by numbers stored in cosine and sine"
+
+
+def test_waves_of_two_inputs_that_are_joined_are_said(tmp_path: Path) -> None:
+    """Flux joins the places of its words and those of its image."""
+    ports = "g (float[6, 3] txt_ids, float[8, 3] img_ids, float[1, 14, 4] x) => (float[1, 14, 4] y)"
+    body = """ids = Concat <axis = 0> (txt_ids, img_ids) column = Constant <value_ints = [1]> ()
+        place = Gather <axis = 1> (ids, column) angles = Mul (place, frequencies)
+        turned = Cos (angles) y = Mul (x, turned)"""
+    frequencies = (1e4 ** (-np.arange(4) / 4)).astype(np.float32)
+    (entry,) = named(written(tmp_path, f"{ports} {{ {body} }}", {"frequencies": frequencies}))
+    assert (entry.form.family, entry.positions) == ("not recognised", "img_ids and txt_ids")
+
+
+def test_features_of_numbers_that_a_graph_returns_are_named(tmp_path: Path) -> None:
+    """torch_geometric's encoding of numbers is a graph of its own, with no weight behind it."""
+    ports = "g (float[nodes] t) => (float[nodes, 16] y)"
+    body = """last = Constant <value_ints = [1]> () column = Unsqueeze (t, last) angles = Mul (column, frequencies)
+        s = Sin (angles) c = Cos (angles) y = Concat <axis = 1> (s, c)"""
+    frequencies = (1e4 ** (-np.arange(8) / 7)).astype(np.float32)
+    (entry,) = inspect(written(tmp_path, f"{ports} {{ {body} }}", {"frequencies": frequencies})).encodings
+    assert (entry.family, entry.parameters["dim"], entry.parameters["downscale_freq_shift"]) == ("timestep", 16, 1.0)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_rows_that_are_tokens_themselves_are_no_positions(own: bool, tmp_path: Path) -> None:
+    """Pegasus-X has tokens of no word, which attend to the others: what comes of that is added to them."""
+    ports = "g (float[1, sequence, 16] x) => (float[1, 4, 16] y)"
+    asked = "t" if own else "other"
+    body = f"""q = MatMul ({asked}, w) turned = Transpose <perm = [0, 2, 1]> (x) scores = MatMul (q, turned)
+        shares = Softmax <axis = -1> (scores) seen = MatMul (shares, x) given = MatMul (seen, w) y = Add (t, given)"""
+    rng = np.random.default_rng(0)
+    tables = {name: rng.normal(size=(1, 4, 16)).astype(np.float32) for name in ("t", "other")}
+    path = written(tmp_path, f"{ports} {{ {body} }}", {**tables, "w": rng.normal(size=(16, 16)).astype(np.float32)})
+    assert any(entry.form.family == "learned" for entry in named(path)) is not own

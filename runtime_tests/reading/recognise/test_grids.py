@@ -64,9 +64,42 @@ def test_angles_of_dinov3_are_named(sides: tuple[int, int], base: float, layout:
     assert angles_form(np.cos(line), np.sin(line)) is None
 
 
+@pytest.mark.parametrize("tokens", [0, 1])
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_angles_of_rows_and_columns_that_are_counted_are_named(layout: str, tokens: int) -> None:
+    """EVA-02 turns patches alone, MLCD the token of its class too, by angles that are learned."""
+    places = np.stack(np.meshgrid(np.arange(4), np.arange(6), indexing="ij"), -1).reshape(-1, 2, 1)
+    angles = (places * 1e4 ** -np.linspace(0, 1, 8, endpoint=False)).reshape(24, 16)
+    angles = np.concatenate([np.random.default_rng(0).normal(size=(tokens, 16)), angles])
+    wide = np.tile(angles, 2) if layout == "halves" else np.repeat(angles, 2, 1)
+    form = angles_form(np.cos(wide).astype(np.float32), np.sin(wide).astype(np.float32))
+    assert form is not None
+    named = {"head_dim": 32, "layout": layout, "rope_theta": 1e4} | ({"class_tokens": 1} if tokens else {})
+    assert (form.name, dict(form.parameters)) == ("rope_2d", named)
+    assert angles_form(np.sin(wide).astype(np.float32), np.cos(wide).astype(np.float32)) is None
+
+
 def test_numbers_that_are_not_finite_are_not_named() -> None:
     assert grid_form(np.full((4, 4, 16), np.inf)) is None
     assert flat_grid_form(np.full((16, 16), np.nan)) is None
+
+
+@pytest.mark.parametrize("spacing", ["paper", "half"])
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_sines_of_rows_and_columns_have_the_parameters_of_their_scheme(layout: str, spacing: str) -> None:
+    """Demucs has interleaved sines of places counted from 0; those of DETR are counted from 1, and named otherwise."""
+    exponents = np.arange(8) / (8 if spacing == "paper" else 7)
+    waves = [
+        np.stack([np.sin(angle), np.cos(angle)], -1).reshape(len(angle), 16)
+        if layout == "interleaved"
+        else np.concatenate([np.sin(angle), np.cos(angle)], 1)
+        for angle in (np.arange(side)[:, None] * 1e4**-exponents for side in (5, 6))
+    ]
+    rows, columns = np.broadcast_to(waves[0][:, None], (5, 6, 16)), np.broadcast_to(waves[1][None], (5, 6, 16))
+    form = grid_form(np.concatenate([columns, rows], -1).astype(np.float32))
+    assert form is not None
+    named = {"dim": 32, "base": 1e4, "order": "column_first", "layout": layout, "spacing": spacing}
+    assert (form.name, dict(form.parameters)) == ("sincos_2d", named)
 
 
 def test_learned_rows_and_columns_are_named() -> None:

@@ -30,6 +30,8 @@ def false_friends() -> dict[str, tuple[NDArray[np.generic], NDArray[np.generic]]
     cosine, sine = turned(COUNT * frequencies)
     random = rng.normal(size=(64, 16)).astype(np.float32)
     window = np.hanning(64)[:, None].astype(np.float32)
+    # xPos: each pair fades by a factor of its own, from 0.286 to nearly 1, over 512 positions
+    fading = (((np.arange(16) / 16 + 0.4) / 1.4) ** ((COUNT - 6) / 512)).astype(np.float32)
     fourier = turned(2 * np.pi * COUNT * np.arange(16) / 64)
     return {
         "random": (random, random[::-1]),
@@ -47,6 +49,7 @@ def false_friends() -> dict[str, tuple[NDArray[np.generic], NDArray[np.generic]]
         "squares of positions": turned(COUNT**2 * frequencies),
         "phases of a vocoder": turned(COUNT * frequencies + rng.uniform(-3, 3, 16)),
         "whole numbers": (np.ones((64, 16), np.int64), np.zeros((64, 16), np.int64)),
+        "xPos in a short call": tuple((part * fading)[:13] for part in (cosine, sine)),  # type: ignore[dict-item]
         "an amplitude a row": (cosine * (1 + COUNT / 640), sine * (1 + COUNT / 640)),
     }
 

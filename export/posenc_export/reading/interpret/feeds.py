@@ -20,7 +20,7 @@ LIMIT = 1 << 12
 """Below which primes are looked for."""
 THROUGH = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten", "Slice", "Split", "Gather")
 """Operators that move ids: those of a codebook, or of a corner of a box, are taken out of more."""
-JOINING = ("Pad", "Concat", "Where", "Mul", "ScatterND", "Expand", "Tile", "Clip")
+JOINING = ("Pad", "Concat", "Where", "Add", "Mul", "ScatterND", "Expand", "Tile", "Clip")
 """Operators that change some ids, or put others beside them: ids that are padded, shifted or masked."""
 DEQUANTIZING = ("DequantizeLinear", "Cast", "Mul", "Identity")
 """Operators between a stored table and its look-up."""

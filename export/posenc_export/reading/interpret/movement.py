@@ -165,9 +165,13 @@ def _pad(call: _Call, arrays: list[Codes]) -> Codes:
     pads = call.integers("pads", 1) or []
     axes = call.integers("axes", 3) or list(range(arrays[0].ndim))
     widths = [(0, 0)] * arrays[0].ndim
+    cut = [slice(None)] * arrays[0].ndim
     for i, axis in enumerate(axes):
-        widths[axis] = (pads[i], pads[i + len(axes)])
-    return np.pad(arrays[0], widths)
+        begin, end = pads[i], pads[i + len(axes)]
+        # a pad below zero cuts elements off, as a causal convolution does with those of the future
+        widths[axis] = (max(begin, 0), max(end, 0))
+        cut[axis] = slice(max(-begin, 0), arrays[0].shape[axis] + min(end, 0))
+    return np.pad(arrays[0][tuple(cut)], widths)
 
 
 def _same(call: _Call, arrays: list[Codes]) -> Codes:

@@ -376,16 +376,57 @@ def _account(tracer: Tracer, place: int) -> Account:
         left, right = product.operands[:2]
         if left is None or right is None:
             continue
-        query = _side(tracer, left, -1 if product.attributes.get("transA") else -2)
-        key = _side(tracer, right, -2 if product.attributes.get("transB") else -1)
+        axes = _token_axes(product)
+        query, key = _side(tracer, left, axes[0]), _side(tracer, right, axes[1])
         _judge(tracer, (query, key), faults, unsure)
         names[0] += _nodes(tracer, query)
         names[1] += _nodes(tracer, key)
     if values is not None:
-        side = _side(tracer, values, -2)
+        side = _side(tracer, values, _value_axis(tracer.flow, values))
         names[2] += _nodes(tracer, side)
         _judge_values(tracer, side, faults)
     return _accounted(place, names, faults, unsure)
+
+
+def _token_axes(product: Meeting) -> tuple[int, int]:
+    """Return the axes of tokens of two sides of a product, counted from the last."""
+    terms = _terms(product)
+    if terms is not None:
+        first, second, result = terms
+        # queries are no sum over tokens: each side has a letter that the result has, and the other side has not
+        alone = [
+            [letter for letter in own if letter in result and letter not in other]
+            for own, other in ((first, second), (second, first))
+        ]
+        if len(alone[0]) == len(alone[1]) == 1:
+            return first.index(alone[0][0]) - len(first), second.index(alone[1][0]) - len(second)
+    left = -1 if product.attributes.get("transA") else -2
+    return left, -2 if product.attributes.get("transB") else -1
+
+
+def _value_axis(flow: Flow, values: Operand) -> int:
+    """Return the axis of tokens of values, counted from the last: an Einsum sums over it."""
+    for node in flow.takers.get(values.tensor, []):
+        terms = _terms(node)
+        names = [operand.tensor if operand is not None else "" for operand in node.operands[:2]]
+        if terms is None or values.tensor not in names or names[0] == names[1]:
+            continue
+        own = terms[names.index(values.tensor)]
+        summed = [letter for letter in own if letter not in terms[2]]
+        if len(summed) == 1 and summed[0] in terms[1 - names.index(values.tensor)]:
+            return own.index(summed[0]) - len(own)
+    return -2
+
+
+def _terms(node: Meeting) -> tuple[str, str, str] | None:
+    """Return the letters of both sides of an Einsum and of its result; None for others, and for axes without one."""
+    equation = node.attributes.get("equation")
+    text = equation.decode() if isinstance(equation, bytes) else equation
+    if node.op_type != "Einsum" or not isinstance(text, str) or "..." in text or "->" not in text:
+        return None
+    sides, result = text.replace(" ", "").split("->")
+    parts = sides.split(",")
+    return (parts[0], parts[1], result) if len(parts) == 2 else None
 
 
 def _accounted(place: int, names: list[list[str]], faults: list[Fault], unsure: list[Fault]) -> Account:
@@ -561,6 +602,8 @@ def _by_feature(tracer: Tracer, side: Side) -> Rows | None:
         # operators have heads before tokens, or side by side
         heads = [array.reshape(-1, *array.shape[-2:])[0] for array in arrays]
     else:
+        if side.axis < -2:
+            arrays = [np.moveaxis(array, side.axis, -2) for array in arrays]
         heads = [array.reshape(-1, *array.shape[-2:])[0] for array in arrays]
         heads = [array.T for array in heads] if side.axis == -1 else heads
     return Rows(heads[0].astype(np.int64), heads[1], heads[2])

@@ -19,6 +19,9 @@ SUBNORMAL = 2.0**-25
 LOOSEST = 0.02
 """Tables of int8 are off a circle by a hundredth."""
 
+STRAIGHT = 0.1
+"""How far radii may lie off straight lines, as a share of what they rise by."""
+
 FIRST_ROWS = 8
 """Rows on which angles of half precision still lie on the circle and are in order."""
 
@@ -68,11 +71,22 @@ def circle_of(cosine: NDArray[np.generic], sine: NDArray[np.generic]) -> Circle 
     # float32 angles whose cosine and sine are a few units off are on the circle still
     if off <= 3 * relative:
         absolute = SUBNORMAL if dtype == "float16" else 0.0
-    elif off <= LOOSEST:
+    elif off <= LOOSEST and not _is_trend(radii):
         absolute = 2 * off
     else:
         return None
     return Circle(amplitude, np.asarray(points / amplitude, np.complex128), dtype, absolute)
+
+
+def _is_trend(radii: Floats) -> bool:
+    """Return whether radii grow or fall along positions: xPos scales what it turns, and roundings have no direction."""
+    rows = radii.reshape(len(radii), -1)
+    if len(rows) < FIRST_ROWS:
+        return False
+    along = np.linspace(-1, 1, len(rows))[:, None]
+    slopes = (along * rows).sum(0) / (along**2).sum()
+    rest = rows - rows.mean(0) - along * slopes
+    return bool(np.abs(rest).max() < STRAIGHT * np.abs(slopes).max())
 
 
 def held_in(numbers: NDArray[np.complex128]) -> str:

@@ -67,19 +67,18 @@ def _halves_form(by_row: NDArray[np.generic], by_column: NDArray[np.generic], or
         return Form("grid", "learned rows and columns", {"dim": dim, "order": order}) if varied else None
     if rows.pairing != columns.pairing or rows.frequencies.base != columns.frequencies.base:
         return None
-    parameters: dict[str, Parameter] = {"dim": dim, "temperature": rows.frequencies.base, "order": order}
-    parameters["layout"] = rows.pairing.layout
-    if rows.frequencies.shift == 1.0:
-        parameters["spacing"] = "half"
+    # DETR's are in turn, of places that are counted from 1 or are fractions; MAE's are of places from 0
+    is_of_detr = rows.pairing.layout == "interleaved" and (rows.start != 0 or rows.frequencies.scale != 1.0)
+    base, spacing = rows.frequencies.base, "half" if rows.frequencies.shift == 1.0 else "paper"
+    sides = len(by_row), len(by_column)
+    parameters: dict[str, Parameter] = {"dim": dim, "temperature" if is_of_detr else "base": base, "order": order}
+    parameters |= {"layout": rows.pairing.layout}
+    if not is_of_detr or spacing == "half":
+        parameters["spacing"] = spacing
     if rows.pairing.cosines_first:
         parameters["first"] = "cos"
-    sides = len(by_row), len(by_column)
-    return Form("grid", _name(rows), parameters | _scales(rows, columns) | _normalized(rows, columns, sides))
-
-
-def _name(rows: Sinusoid) -> str:
-    """Return which of the sines of two dimensions they are: MAE's, in halves, or DETR's, in turn."""
-    return "sincos_2d" if rows.pairing.layout == "halves" else "sine_2d"
+    name = "sine_2d" if is_of_detr else "sincos_2d"
+    return Form("grid", name, parameters | _scales(rows, columns) | _normalized(rows, columns, sides))
 
 
 def _normalized(rows: Sinusoid, columns: Sinusoid, sides: tuple[int, int]) -> dict[str, Parameter]:

@@ -1,8 +1,8 @@
-"""Rotary angles of places in an image, as DINOv3 has them: fractions of the whole grid, half of the pairs by row."""
+"""Rotary angles of places in an image, half of the pairs by row: fractions of the grid (DINOv3), or counts (EVA-02)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc_export.reading.recognise.claims import Claim, claim, gathered
-from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.named import Form, Named, Parameter
 from posenc_export.reading.recognise.sinusoidal import unwrapped
 from posenc_export.reading.recognise.spacing import Geometric, geometric
 from posenc_export.reading.recognise.trails import is_data, numbers_of, shape_of, stored_of
@@ -19,6 +19,8 @@ from posenc_export.reading.recognise.windows import sides_of
 from posenc_export.reading.values import Meeting, Operand, Run
 
 Floats = NDArray[np.float64]
+MOST_TOKENS = 5
+"""Tokens of a class and registers that stand before the places, at most."""
 
 
 def image_rotary_of(run: Run, claimed: set[str]) -> list[Named]:
@@ -29,7 +31,16 @@ def image_rotary_of(run: Run, claimed: set[str]) -> list[Named]:
         claimed: tensors that other encodings are named by.
     """
     products = [product for product in map(_product, run.meetings) if product and product[1].tensor not in claimed]
-    return gathered(item for pair in pairwise(products) for item in _claims(run, pair))
+    return gathered(item for pair in pairwise(_shared(products)) for item in _claims(run, pair))
+
+
+def _shared(products: list[tuple[Meeting, Operand]]) -> Iterator[tuple[Meeting, Operand]]:
+    """Yield products, those by the same numbers with the same tensor: a trace stores them once for each use."""
+    first: dict[tuple[tuple[int, ...], bytes], Operand] = {}
+    for meeting, operand in products:
+        array = numbers_of(operand.value)
+        key = (shape_of(operand.value), b"" if array is None else np.ascontiguousarray(array).tobytes())
+        yield meeting, operand if array is None else first.setdefault(key, operand)
 
 
 def _product(meeting: Meeting) -> tuple[Meeting, Operand] | None:
@@ -50,9 +61,8 @@ def _claims(run: Run, products: tuple[tuple[Meeting, Operand], tuple[Meeting, Op
     arrays = [np.squeeze(array) for array in map(numbers_of, values) if array is not None]
     if len(arrays) < 2 or arrays[0].shape != arrays[1].shape or arrays[0].ndim != 2:
         return
-    # cosines are the same in a row and in its mirror image, sines are not
-    order = (0, 1) if np.allclose(arrays[0], arrays[0][::-1], atol=1e-2) else (1, 0)
-    form = angles_form(arrays[order[0]], arrays[order[1]])
+    # which of the two are cosines is told by the form: sines of the first count are 0
+    form = angles_form(arrays[0], arrays[1]) or angles_form(arrays[1], arrays[0])
     if form is not None:
         stored = stored_of(*(operand for _, operand in products))
         for meeting, operand in products:
@@ -60,7 +70,10 @@ def _claims(run: Run, products: tuple[tuple[Meeting, Operand], tuple[Meeting, Op
 
 
 def angles_form(cos: NDArray[np.generic], sin: NDArray[np.generic]) -> Form | None:
-    """Return DINOv3's form of cosines and sines of places (places, head_dim); None where they have another."""
+    """Return the form of cosines and sines of places (places, head_dim); None where they have another.
+
+    It is "dinov3" where places are fractions of the grid, and "rope_2d" where rows and columns are counted.
+    """
     spacing = spacing_of_dtype(cos.dtype)
     circles = cos.astype(np.float64) + 1j * sin.astype(np.float64)
     width = circles.shape[1] // 2
@@ -70,14 +83,29 @@ def angles_form(cos: NDArray[np.generic], sin: NDArray[np.generic]) -> Form | No
         ("halves", circles[:, :width], circles[:, width:]),
         ("interleaved", circles[:, 0::2], circles[:, 1::2]),
     ):
-        base = _base_of(first, spacing) if np.array_equal(first, second) else None
+        if not np.array_equal(first, second):
+            continue
+        parameters: dict[str, Parameter] = {"head_dim": 2 * width, "layout": layout}
+        base = _base_of(first, spacing, _base_of_axis)
         if base is not None:
-            return Form("rotary", "dinov3", {"head_dim": 2 * width, "rope_theta": base, "layout": layout})
+            return Form("rotary", "dinov3", {**parameters, "rope_theta": base})
+        # tokens of a class and registers are turned by angles of their own, or by none
+        for tokens in range(min(MOST_TOKENS, len(first) - 4) + 1):
+            base = _base_of(first[tokens:], spacing, _base_of_counts)
+            if base is not None:
+                before: dict[str, Parameter] = {"class_tokens": tokens} if tokens else {}
+                return Form("rotary", "rope_2d", {**parameters, "rope_theta": base, **before})
     return None
 
 
-def _base_of(circles: Complexes, spacing: float) -> float | None:
-    """Return rope_theta of pairs (places, pairs), the first half by row, the others by column."""
+def _base_of(circles: Complexes, spacing: float, of_axis: Callable[[Complexes, float], float | None]) -> float | None:
+    """Return rope_theta of pairs (places, pairs), the first half by row, the others by column.
+
+    Args:
+        circles: cosine + i sine of each.
+        spacing: of their dtype.
+        of_axis: returns rope_theta of the pairs of an axis.
+    """
     half = circles.shape[1] // 2
     for height, width in sides_of(len(circles)):
         # (places, pairs) -> (height, width, pairs)
@@ -86,8 +114,20 @@ def _base_of(circles: Complexes, spacing: float) -> float | None:
         if np.allclose(grid[..., :half], rows[:, None], atol=1e-6) and np.allclose(
             grid[..., half:], columns, atol=1e-6
         ):
-            bases = {_base_of_axis(axis, spacing) for axis in (rows, columns)}
+            bases = {of_axis(axis, spacing) for axis in (rows, columns)}
             return bases.pop() if len(bases) == 1 else None
+    return None
+
+
+def _base_of_counts(circles: Complexes, spacing: float) -> float | None:
+    """Return rope_theta of an axis (places, pairs) whose places are 0, 1, 2, ...; None where rows differ from it."""
+    count, pairs = circles.shape
+    if count < 2 or pairs < 2 or np.abs(circles[0] - 1).max() > 4 * spacing:
+        return None
+    for form in geometric(np.angle(circles[1]), pairs, max(4 * spacing, 1e-4)):
+        exact = np.exp(1j * np.arange(count)[:, None] * form.of_pairs(pairs))
+        if form.scale == 1.0 and form.shift == 0.0 and np.abs(exact - circles).max() <= 1e-3 + 16 * spacing:
+            return form.base
     return None
 
 

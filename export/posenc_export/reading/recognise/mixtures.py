@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,29 @@ def _product(flow: Flow, operand: Operand | None) -> Product | None:
         node, index, sign = flow.maker(moved.tensor), moved.index, moved.sign
     if node is None or node.op_type != "Mul" or np.any(index < 0):
         return None
-    parts = _factors(node)
-    return None if parts is None else _traced(flow, node, parts, index, sign)
+    node, factor = _without_scalars(flow, node)
+    parts = None if node is None else _factors(node)
+    if node is None or parts is None:
+        return None
+    product = _traced(flow, node, parts, index, sign)
+    return product if product is None or factor == 1 else replace(product, by=product.by * factor)
+
+
+def _without_scalars(flow: Flow, node: Meeting) -> tuple[Meeting | None, float]:
+    """Return the product behind products by one number, and these numbers multiplied: x-transformers scales by 1."""
+    factor = 1.0
+    found: Meeting | None = node
+    while found is not None and found.op_type == "Mul":
+        scalars = [
+            o for o in found.operands if o is not None and isinstance(o.value, Constant) and not any(o.value.shape)
+        ]
+        others = [o for o in found.operands if o is not None and isinstance(o.value, Data)]
+        numbers = flow.numbers(scalars[0]) if len(scalars) == len(others) == 1 else None
+        if numbers is None:
+            break
+        factor *= float(numbers)
+        found = flow.maker(others[0].tensor)
+    return (found if found is not None and found.op_type == "Mul" else None), factor
 
 
 def _factors(node: Meeting) -> tuple[Operand, Operand] | None:

@@ -56,8 +56,7 @@ def stored_table(
 
 def _columns(flow: Flow, table: Operand, numbers: Floats, positions: NDArray[np.int64]) -> Array | None:
     """Return all rows of the columns that numbers at positions are, or their negatives."""
-    for stored in _behind(flow, table):
-        whole = stored.reshape(-1, stored.shape[-1])
+    for whole in (rows for stored in _behind(flow, table) for rows in _as_rows(stored)):
         # a table that was sliced before begins elsewhere than at position 0
         for start in dict.fromkeys((0, int(positions[0]))):
             if positions[-1] - start >= len(whole) or positions[0] < start:
@@ -69,6 +68,16 @@ def _columns(flow: Flow, table: Operand, numbers: Floats, positions: NDArray[np.
                     taken = whole[:, columns]
                     return taken if sign == 1 else np.negative(taken.astype(np.float32))
     return None
+
+
+def _as_rows(stored: Array) -> Iterator[Array]:
+    """Yield a stored table as rows: its last axis has the columns, or all axes but the first have.
+
+    torchtune keeps the cosine and the sine of each pair together: (rows, pairs, 2).
+    """
+    yield stored.reshape(-1, stored.shape[-1])
+    if stored.ndim > 2 and stored.shape[0] > 1:
+        yield stored.reshape(len(stored), -1)
 
 
 def _matching(seen: Floats, numbers: Floats) -> slice | NDArray[np.int64] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ from posenc_export.reading.recognise.lookups import (
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.sinusoidal import rows_form
-from posenc_export.reading.recognise.taken_in import taken_in, unquantized
+from posenc_export.reading.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.reading.recognise.trails import (
     RESIZING,
     Trails,
@@ -53,6 +54,11 @@ BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
 FEWEST_WAVES = 8
 """Features and rows that such a table has at least."""
 SAME = 2e-3
+TRAINED = ("learned",)
+"""Families of rows that follow no formula: tokens themselves may be such rows."""
+DEEPEST = 4000
+"""Nodes that are gone back from what is added to rows, at most."""
+CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
 
@@ -72,11 +78,51 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
             if is_data(operand.value):
                 continue
             item = shared.claim(meeting, operand, "added", partial(_added, run, lookups, meeting, operand))
-            if item is not None:
+            # features of a number may be all that a graph gives
+            item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
+            if item is not None and not (item.form.family in TRAINED and _are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
         taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
         yield from (item for item in taken if item is not None)
+
+
+def _are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
+    """Return whether rows are tokens themselves: what is added to them is what an attention has made of them.
+
+    Pegasus-X has tokens of no word, and Perceiver latents: such rows go through a layer, and its last weight comes back
+    to them. Object queries are no such rows: they are added to what a norm gives.
+    """
+    data = next((o for o in meeting.operands if o is not None and is_data(o.value)), None)
+    place = None if data is None else _last_weight(run, data.tensor)
+    if place is None:
+        return False
+    waiting, seen = [place], {place}
+    while waiting and len(seen) < DEEPEST:
+        for operand in run.nodes[waiting.pop()].operands:
+            if operand is None:
+                continue
+            if operand.tensor == rows.tensor:
+                return True
+            before = run.produced.get(operand.tensor)
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return False
+
+
+def _last_weight(run: Run, tensor: str) -> int | None:
+    """Return the place of the product with a weight that made data, behind its bias; None where a norm made them."""
+    place = run.produced.get(tensor)
+    while place is not None:
+        node = run.nodes[place]
+        data = [operand for operand in node.operands if operand is not None and is_data(operand.value)]
+        if node.op_type in TAKING:
+            return place if len(data) == 1 else None
+        if len(data) != 1 or node.op_type not in ("Add", "Reshape", "Cast", "Identity", "Dropout", "Transpose"):
+            return None
+        place = run.produced.get(data[0].tensor)
+    return None
 
 
 def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
@@ -178,7 +224,11 @@ def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Clai
     """Return the claim of stored rows that are added as they are: the first ones, some later ones, or all."""
     rows = rows_of(array)
     stored = stored_of(operand)
-    if rows is None or len(rows) < 2 or not stored or not _in_rows(meeting, rows):
+    if rows is None and isinstance(operand.value, Constant):
+        rows = _places(run, meeting, array)
+    elif rows is not None and not _in_rows(meeting, rows):
+        return None
+    if rows is None or len(rows) < 2 or not stored:
         return None
     # the first rows of a table, as many as there are tokens, are positions however narrow they are
     if rows.shape[1] < NARROWEST and isinstance(operand.value, Constant):
@@ -219,6 +269,25 @@ def nearly_sinusoidal(rows: Array) -> Form | None:
     return None
 
 
+def _places(run: Run, meeting: Meeting, array: Array) -> Array | None:
+    """Return the rows (places, features) of a stored grid that is added to a map of features place by place.
+
+    SAM's has its features last, as (1, height, width, features), PiT's first, as (1, features, height, width). Which it
+    is, is told by the node that made the map, or takes the sum: a convolution has features first.
+    """
+    grid = array[0] if array.ndim == 4 and len(array) == 1 else array
+    shapes = [o.value.shape for o in meeting.operands if o is not None and isinstance(o.value, Data)]
+    if grid.ndim != 3 or min(grid.shape) < 2 or not any(len(s) == 4 and s[1:] == grid.shape for s in shapes):
+        return None
+    made = {
+        run.nodes[place].op_type for o in meeting.operands if o and (place := run.produced.get(o.tensor)) is not None
+    }
+    users = {node.op_type for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)}
+    is_first = bool(CONVOLUTIONS & (made | users))
+    features = np.moveaxis(grid, 0, -1) if is_first else grid
+    return features.reshape(-1, features.shape[-1])
+
+
 def _in_rows(meeting: Meeting, rows: Array) -> bool:
     """Return whether data has a place for each row, and its features last; heads have an axis more."""
     shapes = [o.value.shape for o in meeting.operands if o is not None and isinstance(o.value, Data)]
@@ -228,4 +297,7 @@ def _in_rows(meeting: Meeting, rows: Array) -> bool:
 def is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
     """Return whether rows are taken apart after the sum: shifts and scales of a norm, and not places."""
     users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
-    return any(user.op_type in ("Split", "Slice", "Gather") for user in users) and len(shape) > 1
+    parts = [user for user in users if user.op_type in ("Split", "Slice", "Gather")]
+    sizes = {math.prod(shape_of(run.values[name])) for user in parts for name in user.outputs if name in run.values}
+    # shifts and scales are parts of one size; the token of a class is one of many places, and the rest is the others
+    return bool(parts) and len(sizes) < 2 and len(shape) > 1

@@ -24,15 +24,23 @@ def taken_in(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
     array = operand.value.array
     rows = rows_of(array)
     wide = rows if rows is not None and rows.shape[1] >= 4 else None
-    # steps are numbers that an input gives: no table has a row for each
-    steps = None if wide is None else _step_form(run, operand.value, wide)
+    steps = step_of(run, meeting, operand)
     if steps is not None:
-        return claim(run, steps, meeting, operand)
+        return steps
     form = None if wide is None else distances_form(wide) or rows_form(wide)
     form = form or coordinates_form(array)
     if form is None:
         return None
     return of_numbers(run, form, meeting, operand, array)
+
+
+def step_of(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the features of a step of diffusion, a number that an input gives: no table has a row for each."""
+    if not isinstance(operand.value, Position) or not is_float(operand.value):
+        return None
+    rows = rows_of(operand.value.array)
+    form = None if rows is None or rows.shape[1] < 4 else _step_form(run, operand.value, rows)
+    return None if form is None else claim(run, form, meeting, operand)
 
 
 def unquantized(run: Run, operand: Operand) -> Operand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,12 @@ TELLING = (*WAVES, "Log", "Exp", "CumSum", "NonZero", "Range", "Gather", "Loop",
 FARTHEST = 2000
 """How many nodes are gone back from a value."""
 SHOWN = 2
+JOINED = 3
+"""Inputs of places that are joined, at most."""
 FEWEST = 3
 """Numbers that a value has at least which may differ by position."""
+UNROUND = 4e-3
+"""How far cosines and sines of half precision lie off a circle."""
 STILL = 8
 """Values that are looked at far out, at most."""
 NOTHING = Constant((), np.dtype(np.float32), lambda: np.zeros((), np.float32))
@@ -58,7 +63,11 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
     found = [_with_origin(run, named) for named in gathered(claims)]
     found += [*_tables_of_operators(run, claimed), *_waves_of_inputs(run, claimed)]
     # where nothing else tells of positions, stored numbers by place may be they
-    return found if found or claimed else _stored_by_place(run)
+    stored = _stored_by_place(run)
+    if found or claimed:
+        # shifts and scales are stored by place too: beside others, what covers every place and what turns pairs is told
+        stored = [entry for entry in stored if _is_of_all_places(run, entry)] + _stored_turns(run, claimed)
+    return found + [entry for entry in stored if not claimed & {*entry.nodes, *entry.tensors}]
 
 
 def _stored_by_place(run: Run) -> list[Named]:
@@ -79,6 +88,35 @@ def _stored_by_place(run: Run) -> list[Named]:
         for operand in node.operands
         if operand is not None and sum(size > 1 for size in shape_of(operand.value)) > 2 and _is_by_place(operand.value)
     ]
+    return gathered(claims)
+
+
+def _is_of_all_places(run: Run, entry: Named) -> bool:
+    """Return whether stored numbers are added to data of as many places: all of its axes but that of the batch."""
+    node = run.nodes[next(place for place, node in enumerate(run.nodes) if node.node == entry.nodes[0])]
+    shapes = [o.value.shape for o in node.operands if o is not None and isinstance(o.value, Data)]
+    sizes = [size for size in entry.shape if size > 1]
+    return node.op_type == "Add" and any(len(shape) > 2 and list(shape[1:]) == sizes for shape in shapes)
+
+
+def _stored_turns(run: Run, claimed: set[str]) -> list[Named]:
+    """Return stored cosines and sines by which data are multiplied in two products: turns of no known form."""
+    products = [
+        (node, operand)
+        for node in run.meetings
+        if node.op_type == "Mul" and node.node not in claimed
+        for operand in node.operands
+        if operand is not None and _is_by_place(operand.value)
+    ]
+    claims = []
+    for (first, cosine), (_, sine) in pairwise(products):
+        cosines, sines = numbers_of(cosine.value), numbers_of(sine.value)
+        if cosines is None or sines is None or cosines.shape != sines.shape:
+            continue
+        radii = np.hypot(cosines.astype(np.float64), sines.astype(np.float64))
+        if np.abs(radii - 1).max() <= UNROUND:
+            form = Form("not recognised", f"turns by numbers stored in {cosine.tensor} and {sine.tensor}", {})
+            claims.append(claim(run, form, first, cosine))
     return gathered(claims)
 
 
@@ -145,10 +183,16 @@ def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Oper
     with_data = any(is_data(other.value) for other in operands)
     if meeting.op_type in CHOOSING:
         return with_data and operand is operands[-1] and _chooses(operand.value)
+    if meeting.op_type == "Mul" and _is_zero_or_one(operand.value):
+        return False  # frames beyond the end of a sound are multiplied by 0
     if meeting.op_type in COMPUTING or meeting.op_type in TABLED:
         return with_data and _varies(run, operand)
     # a product with a weight makes data of positions
     return meeting.op_type in PRODUCTS and _varies(run, operand)
+
+
+def _is_zero_or_one(value: Value) -> bool:
+    return isinstance(value, Position) and bool(np.isin(value.array, (0, 1)).all())
 
 
 def _differing_by_turn(run: Run) -> set[tuple[str, str]]:
@@ -272,13 +316,16 @@ def _is_table(operand: Operand | None) -> bool:
 
 
 def _input_behind(run: Run, tensor: str) -> str:
-    """Return the one input that data were made of by no weight; nothing where there is none, or a weight between."""
+    """Return the inputs that data were made of by no weight; nothing where there is none, or a weight between.
+
+    Flux joins the places of its words and of its image, two inputs, before it makes angles of them.
+    """
     nodes = list(_before(run, tensor, is_data))
     if any(node.op_type in PRODUCTS and not _is_outer(node) for node in nodes):
         return ""
     names = {o.tensor for node in nodes for o in node.operands if o is not None and is_data(o.value)} | {tensor}
     roots = [name for name in names if name not in run.produced]
-    return roots[0] if len(roots) == 1 else ""
+    return " and ".join(sorted(roots)) if 0 < len(roots) <= JOINED else ""
 
 
 def _is_outer(node: Meeting) -> bool:

@@ -1,0 +1,22 @@
+"""A second sample of files for `posenc inspect`: networks that no archive has, with the truth about each.
+
+`transformers_types` and `torch_packages` need torch 2.13, transformers 5.23 and the packages that the latter names:
+timm 1.0.31, torchvision 0.29.1, open_clip_torch 3.3.0, clip-anytorch, openai-whisper, torchscale 0.3.0, litgpt 0.5.13,
+x-transformers 2.31.10, moshi 0.2.13, fair-esm 2.0.0, torchtune 0.6.1 with torchao 0.9.0, espnet 202511, funasr 1.4.16,
+demucs 4.1.0, diffusers 0.42.1, denoising-diffusion-pytorch, torch-geometric, vit-pytorch 1.26.11, segment-anything,
+monai 1.6.1, segmentation-models-pytorch 0.6.0, ultralytics 8.4.190, mobius-onnx 0.1.0, onnxsim, onnxconverter-common.
+`other_frameworks` needs tensorflow 2.21, keras 3.15.1, keras-hub 0.32.0, tf2onnx 1.17.0, jax 0.10.2, jax2onnx 0.17.1.
+"""
+
+from collections.abc import Mapping
+
+CORRECTIONS: Mapping[str, str] = {
+    "jax2onnx.nnx.vit": "its PositionalEmbedding begins as create_sinusoidal_embeddings: sines, not rows at random",
+    "jax2onnx.eqx.gpt_oss": "compute_sin_cos cuts its cache to the static length, 11, before the graph is made",
+    "demucs": "create_2d_sin_embedding has time first, and tokens are laid out '(t1 fr)': time is the row",
+    "ultralytics.aifi": "forward computes the rows from the shape: no table is stored, so none has 16 rows",
+    "musicgen_decoder, moshi.sin, demucs": "a layout is halves or interleaved; that cosines come first is in the form",
+    "mlcd_vision_model, llama4_vision_model, timm.eva02": "rope_2d has no rotary_dim and no attention factor",
+    "sam_vision_model, segment_anything": "decomposed_relative is two tables of rows by distance, and named as such",
+}
+"""Truths that were corrected after the first count, each by the code of its network, or by the words of the schemes."""
