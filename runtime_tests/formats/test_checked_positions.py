@@ -173,6 +173,20 @@ def test_whole_numbers_have_no_nan(tmp_path: Path) -> None:
         bundle_of(tmp_path, "deberta_buckets", "baked", "offset")
 
 
+@pytest.mark.parametrize("index_dtype", ["int64", "int32"])
+def test_the_check_runs_on_cuda(tmp_path: Path, index_dtype: str) -> None:
+    """Nothing of it is left to the CPU of a CUDA session, and its integers are those of the graph."""
+    need("cuda-placement")
+    runtimes = ("ort-cpu", "cuda-placement")
+    bundle = bundle_of(tmp_path, "rope", "baked", "offset", runtimes=runtimes, index_dtype=index_dtype)
+    graph = onnx.load(bundle.folder / "model.onnx").graph
+    checks = [node for node in graph.node if "_refused_" in node.name]
+    assert checks
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    kinds = {stored[node.input[0]].data_type for node in checks}
+    assert kinds == {onnx.TensorProto.INT32 if index_dtype == "int32" else onnx.TensorProto.INT64}
+
+
 def test_without_the_check_zeros_are_taken_for_rows(tmp_path: Path) -> None:
     """What the check is for: the same calls, without it, give numbers."""
     bundle = bundle_of(tmp_path, "sinusoidal", "baked", "explicit", check_positions=False)

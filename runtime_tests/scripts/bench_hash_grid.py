@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.sources.features.hash_grid import PRIMES, Grids, HashGrid, levels_of
+from posenc.formulas.hash_grid import Grids
+from posenc.sources.features.hash_grid import PRIMES, HashGrid, levels_of
 from posenc_export.machine import processor, versions
 
 GRIDS = Grids(in_features=3, levels=16, log2_size=19, min_resolution=16, growth=1.38, dense=True)

@@ -3,7 +3,7 @@
 ONNX's Gather refuses a wrong index on the CPU. On CUDA no kernel can raise an error, and ONNX Runtime gives zeros;
 WebGPU gives some row. With the check, the CPU refuses as before, and every other device gives NaN:
 
-    rows[positions]      row = Mod(Clip(positions, -1, N), N + 1)     every wrong position becomes N
+    rows[positions]      row = Min(Where(positions < 0, N, positions), N)     every wrong position becomes N
                          refused = Gather([0], Div(row, N))           no second element: the CPU refuses N
                          Gather(rows and a row of NaN, row + refused)
     places[positions]    a table of whole numbers has no NaN: Where(any position is wrong, NaN, 0) is added to the first
@@ -50,7 +50,7 @@ def check_positions(model: ir.Model) -> int:
     graph = model.graph
     ranges = Ranges()
     lookups = [lookup for lookup in _lookups(graph, _called(graph)) if not lookup.stays_inside(ranges)]
-    rows = Rows(graph)
+    rows = Rows(graph, ranges)
     flags = []
     for lookup in lookups:
         if lookup.has_floats:
@@ -127,6 +127,7 @@ class Rows:
     """Tables with a row of NaN, and the indices that end in it: each is written once."""
 
     graph: ir.Graph
+    ranges: Ranges
     tables: dict[tuple[ir.Value, int], ir.Value] = field(default_factory=dict)
     indices: dict[tuple[ir.Value, int], ir.Value] = field(default_factory=dict)
 
@@ -159,12 +160,16 @@ class Rows:
             return initializer(self.graph, f"{name}_{text}_{rows}", np.full((1,) * rank, number, kind))
 
         end = whole("end", rows)
-        clipped = node("Clip", f"{name}_clipped_{rows}", index, whole("least", -1), end)
-        row = node("Mod", f"{name}_row_{rows}", clipped.outputs[0], whole("count", rows + 1))
+        nodes, place = [], index
+        if self.ranges.of(index)[0] < 0:
+            below = node("Less", f"{name}_below_{rows}", index, whole("first", 0))
+            nodes = [below, node("Where", f"{name}_above_{rows}", below.outputs[0], end, index)]
+            place = nodes[-1].outputs[0]
+        row = node("Min", f"{name}_row_{rows}", place, end)
         wrong = node("Div", f"{name}_wrong_{rows}", row.outputs[0], end)
         refused = node("Gather", f"{name}_refused_{rows}", whole("none", 0, rank=1), wrong.outputs[0])
         checked = node("Add", f"{name}_checked_{rows}", row.outputs[0], refused.outputs[0])
-        return _put(self.graph, lookup.gather, [clipped, row, wrong, refused, checked], index)
+        return _put(self.graph, lookup.gather, [*nodes, row, wrong, refused, checked], index)
 
 
 # ---- tables of whole numbers: NaN in what is computed of them --------------------------------------------------------
@@ -340,9 +345,33 @@ class Ranges:
             source = inputs[0].dtype
             is_flag = source is not None and source.name == "BOOL"
             return (0, 1) if is_flag else ANY if _is_float(inputs[0]) else self.of(inputs[0])
+        if n.op_type == "Sub" and (by := _remainder_by(n)) is not None:
+            return _mod(self.of(inputs[0]), self.of(by)) if self.of(inputs[0])[0] >= 0 else ANY
+        if n.op_type == "Where" and _replaces_negative(n):
+            least = max(0.0, self.of(inputs[2])[0])
+            return _either(self.of(inputs[1]), (least, max(least, self.of(inputs[2])[1])))
         rule = RULES.get(n.op_type)
         numbers = inputs[1:] if n.op_type == "Where" else inputs
         return ANY if rule is None else rule(*map(self.of, numbers))
+
+
+def _remainder_by(n: ir.Node) -> ir.Value | None:
+    """Return by what a node divides and takes the remainder: x - Div(x, by) * by; None where it does not."""
+    product = n.inputs[1].producer() if n.inputs[1] is not None else None
+    if product is None or product.op_type != "Mul" or product.inputs[0] is None:
+        return None
+    quotient, by = product.inputs[0].producer(), product.inputs[1]
+    is_own = quotient is not None and quotient.op_type == "Div" and tuple(quotient.inputs) == (n.inputs[0], by)
+    return by if is_own else None
+
+
+def _replaces_negative(n: ir.Node) -> bool:
+    """Return whether a node is Where(x < 0, other, x)."""
+    below = n.inputs[0].producer() if n.inputs[0] is not None else None
+    if below is None or below.op_type != "Less" or below.inputs[0] is not n.inputs[2] or below.inputs[1] is None:
+        return False
+    zero = below.inputs[1].const_value
+    return zero is not None and not zero.numpy().any()
 
 
 def _clip(x: Range, least: Range = ANY, largest: Range = ANY) -> Range:
