@@ -62,7 +62,8 @@ def written(folder: Path, name: str, mode: Mode, dtype: DType, by: str) -> Path:
         str(folder / "plain.onnx"),
         dynamo=True,
         input_names=[port.name for port in encoding.inputs],
-        output_names=[port.name for port in encoding.outputs],
+        # a name that a tensor of the module has would be given twice: such a file is damaged
+        output_names=[f"output_{number}" for number in range(len(encoding.outputs))],
         dynamic_shapes=shapes,
         external_data=False,
         verbose=False,
