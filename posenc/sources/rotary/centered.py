@@ -4,7 +4,6 @@ Place i of n is at i - (n - n // 2): -2 -1 0 1 of four, -3 -2 -1 0 1 of five. Th
 distance, and so is the sine but for its sign.
 """
 
-
 import torch
 from torch import Tensor
 
