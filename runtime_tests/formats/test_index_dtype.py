@@ -17,7 +17,7 @@ import torch
 
 import posenc
 from helpers.combinations import MAX_LEN, POSITIONS
-from helpers.shared import Cli, Running
+from helpers.shared import Cli, Running, one_of_each
 from posenc.encoding import Encoding
 from posenc.parameters import Value
 from posenc.ports import Array, Extents, Indices, Mask, Positions, Start, carrying
@@ -201,6 +201,25 @@ def test_a_position_in_int64_is_seen(tmp_path: Path) -> None:
     cast = next(node for node in model.graph.node if node.op_type == "Range")
     model.graph.node.append(onnx.helper.make_node("Cast", [cast.output[0]], ["wide"], to=onnx.TensorProto.INT64))
     assert [node.name for node in made_of_positions(model)] == ["Cast"]
+
+
+@pytest.mark.parametrize(
+    ("positions", "name"), one_of_each(product(("explicit", "offset"), ("sinusoidal", "rope", "xpos", "alibi")), str)
+)
+def test_a_file_refuses_positions_up_to_the_last_int32(tmp_path: Path, positions: Any, name: str) -> None:
+    import onnxruntime
+
+    spec = narrow(name, "baked" if name == "alibi" else "dynamic", positions=positions)
+    target = partial(scheme_target, name, spec, sample(name), 0)
+    export_target(target, ExportOptions(("onnx",), validate=False), tmp_path / "bundle")
+    onnxruntime.set_default_logger_severity(4)
+    session = onnxruntime.InferenceSession(tmp_path / "bundle" / "model.onnx", providers=["CPUExecutionProvider"])
+    encoding = built(name, spec)
+    feeds = next(every_call(encoding))
+    session.run(None, feeds)
+    for far, port in product(FARTHEST, carrying(encoding.inputs, Positions, Start)):
+        with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument):
+            session.run(None, {**feeds, port.name: np.full_like(feeds[port.name], far)})
 
 
 @pytest.mark.parametrize("positions", ["explicit", "offset"])
