@@ -158,8 +158,8 @@ def test_a_mismatch_goes_beside_its_place(tmp_path: Path) -> None:
         ("sinusoidal", {"require": "ort-gpu"}, "unknown runtime 'ort-gpu'"),
         ("sinusoidal", {"formats": ["tflite"]}, "unknown format 'tflite'"),
         ("sinusoidal", {"formats": []}, "formats are empty"),
-        ("sinusoidal", {"opset": 99}, "opset must be in 18..23, got 99"),
-        ("sinusoidal", {"opset": 5}, "opset must be in 18..23, got 5"),
+        ("sinusoidal", {"opset": 99}, "opset must be in 18..24, got 99"),
+        ("sinusoidal", {"opset": 5}, "opset must be in 18..24, got 5"),
         ("sinusoidal", {"opset": "20"}, "opset must be int or none, got '20'"),
         ("sinusoidal", {"max_len": "40"}, "max_len must be int, got '40'"),
         (

@@ -36,7 +36,7 @@ SMALL = ["-p", "d_model=8", "--max-len", "40"]
         (["-p", "d_model=auto"], 2, "it takes --dynamic --method trig"),
         (["--max-len", "0"], 2, "0 is not in the range x>=1"),
         (["--max-len", "2"], 2, "max_len 2 leaves no length to vary: give --max-len 3 or more"),
-        (["--opset", "5"], 2, "5 is not in the range 18<=x<=23"),
+        (["--opset", "5"], 2, "5 is not in the range 18<=x<=24"),
         (["--dtype", "fp8"], 2, "unknown 'fp8': known: fp32, fp16, bf16, fp64"),
         (["--format", "tflite"], 2, "unknown 'tflite': known: cache, cache-npz, pt2, "),
         (["--runtime", "ort"], 2, "unknown 'ort': did you mean 'ort-cpu'? known: ort-cpu, "),

@@ -42,6 +42,7 @@ OPSETS: Mapping[int, Opset] = {
     21: Opset(10, "1.18"),
     22: Opset(10, "1.21"),
     23: Opset(11, "1.23"),
+    24: Opset(12, "1.24"),
 }
 ROTARY_OPS: Mapping[RotaryOp, int] = {
     "decomposed": DEFAULT_OPSET,
