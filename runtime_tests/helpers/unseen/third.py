@@ -163,7 +163,7 @@ NETWORKS: tuple[Network, ...] = (
     picture(
         "timm.volo",
         "timm.models.volo:VOLO",
-        (learned(16),),
+        (learned(16, 16),),
         (OLD,),
         layers=[1, 1],
         img_size=32,

@@ -210,3 +210,26 @@ def test_rows_that_are_tokens_themselves_are_no_positions(own: bool, tmp_path: P
     tables = {name: rng.normal(size=(1, 4, 16)).astype(np.float32) for name in ("t", "other")}
     path = written(tmp_path, f"{ports} {{ {body} }}", {**tables, "w": rng.normal(size=(16, 16)).astype(np.float32)})
     assert any(entry.form.family == "learned" for entry in named(path)) is not own
+
+
+def test_rows_by_distance_that_an_exporter_has_unfolded_are_named(tmp_path: Path) -> None:
+    """SAM's rows of each difference of two rows of a window are stored once for each pair, and multiply queries."""
+    ports = "g (float[batch, 4, 5, 8] q) => (float[batch, 4, 5, 4] y)"
+    table = np.random.default_rng(0).normal(size=(7, 8)).astype(np.float32)
+    pairs = table[np.arange(4)[:, None] - np.arange(4) + 3]
+    body = 'y = Einsum <equation = "bhwc,hkc->bhwk"> (q, pairs)'
+    (entry,) = named(written(tmp_path, f"{ports} {{ {body} }}", {"pairs": pairs}))
+    assert (entry.form.family, entry.form.name, entry.rows) == ("relative", "distances", 7)
+    weights = np.random.default_rng(0).normal(size=(4, 4, 8)).astype(np.float32)
+    other = named(written(tmp_path, f"{ports} {{ {body} }}", {"pairs": weights}, name="weights.onnx"))
+    assert all(entry.form.family == "not recognised" for entry in other)
+
+
+def test_rows_of_which_all_are_taken_are_places(tmp_path: Path) -> None:
+    """A slice from the first to the last takes nothing apart."""
+    ports = "g (float[batch, 16, 16] x) => (float[batch, 16, 16] y)"
+    body = """s = Add (x, t) first = Constant <value_ints = [0]> () last = Constant <value_ints = [9999]> ()
+        axis = Constant <value_ints = [1]> () y = Slice (s, first, last, axis)"""
+    table = np.random.default_rng(0).normal(size=(1, 16, 16)).astype(np.float32)
+    (encoding,) = named(written(tmp_path, f"{ports} {{ {body} }}", {"t": table}))
+    assert (encoding.form.family, encoding.rows) == ("learned", 16)
