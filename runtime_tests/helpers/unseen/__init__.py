@@ -17,6 +17,10 @@ CORRECTIONS: Mapping[str, str] = {
     "ultralytics.aifi": "forward computes the rows from the shape: no table is stored, so none has 16 rows",
     "musicgen_decoder, moshi.sin, demucs": "a layout is halves or interleaved; that cosines come first is in the form",
     "mlcd_vision_model, llama4_vision_model, timm.eva02": "rope_2d has no rotary_dim and no attention factor",
+    "clipseg_vision_model by tracing": "it resizes its table whenever it is traced, as its code says",
+    "demucs.scaled": "rows of a length that is fixed are looked up and multiplied before the graph is made: 22 of 1000",
+    "swin2sr by torch.export, or optimized": "coordinates are folded, as Swin V2's in the first sample",
+    "timm.volo": "its table is as wide as its last stage, embed_dims[-1], 16",
     "sam_vision_model, segment_anything": "decomposed_relative is two tables of rows by distance, and named as such",
 }
 """Truths that were corrected after the first count, each by the code of its network, or by the words of the schemes."""

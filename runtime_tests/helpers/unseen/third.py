@@ -163,7 +163,7 @@ NETWORKS: tuple[Network, ...] = (
     picture(
         "timm.volo",
         "timm.models.volo:VOLO",
-        (learned(16),),
+        (learned(16, 16),),
         (OLD,),
         layers=[1, 1],
         img_size=32,
@@ -350,7 +350,7 @@ NETWORKS: tuple[Network, ...] = (
         ),
         lambda _: {"x": numbers(BATCH, 32, 4, 11), "wave": numbers(BATCH, 32, 22)},
         {},
-        (learned(1000), Held("grid", "sincos_2d", {**SINCOS, "order": "row_first", "layout": "interleaved"})),
+        (learned(22), Held("grid", "sincos_2d", {**SINCOS, "order": "row_first", "layout": "interleaved"})),
         (OLD,),
     ),
     picture(
@@ -412,6 +412,13 @@ MORE_MODELS: tuple[Model, ...] = (
     ),
     table("tokens", "dpr", (OLD, NEW), ROWS),
 )
+
+
+def of_timm(name: str) -> Network:
+    """Return a network of convolutions that timm makes by its name."""
+    return Network(f"timm.{name}", lambda: of("timm:create_model")(name, num_classes=4), images, IMAGES, NONE, (OLD,))
+
+
 ENDED: dict[str, Any] = {
     "sample_size": 8,
     "in_channels": 4,
@@ -449,12 +456,7 @@ MORE_NETWORKS: tuple[Network, ...] = (
     picture(
         "timm.vit_dist", "timm.models.vision_transformer:VisionTransformer", NONE, (OLD, NEW), pos_embed="none", **SMALL
     ),
-    *(
-        Network(
-            f"timm.{name}", lambda name=name: of("timm:create_model")(name, num_classes=4), images, IMAGES, NONE, (OLD,)
-        )
-        for name in ("ghostnet_050", "repvit_m0_9", "lcnet_035", "mixnet_s")
-    ),  # type: ignore[misc]
+    *(of_timm(name) for name in ("ghostnet_050", "repvit_m0_9", "lcnet_035", "mixnet_s")),
     *(
         Network(f"torchvision.{name}", plain(f"torchvision.models:{name}", num_classes=4), images, IMAGES, NONE, (OLD,))
         for name in ("shufflenet_v2_x0_5", "squeezenet1_1", "mnasnet0_5")

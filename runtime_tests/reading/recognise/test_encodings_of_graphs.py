@@ -210,3 +210,61 @@ def test_rows_that_are_tokens_themselves_are_no_positions(own: bool, tmp_path: P
     tables = {name: rng.normal(size=(1, 4, 16)).astype(np.float32) for name in ("t", "other")}
     path = written(tmp_path, f"{ports} {{ {body} }}", {**tables, "w": rng.normal(size=(16, 16)).astype(np.float32)})
     assert any(entry.form.family == "learned" for entry in named(path)) is not own
+
+
+def test_rows_by_distance_that_an_exporter_has_unfolded_are_named(tmp_path: Path) -> None:
+    """SAM's rows of each difference of two rows of a window are stored once for each pair, and multiply queries."""
+    ports = "g (float[batch, 4, 5, 8] q) => (float[batch, 4, 5, 4] y)"
+    table = np.random.default_rng(0).normal(size=(7, 8)).astype(np.float32)
+    pairs = table[np.arange(4)[:, None] - np.arange(4) + 3]
+    body = 'y = Einsum <equation = "bhwc,hkc->bhwk"> (q, pairs)'
+    (entry,) = named(written(tmp_path, f"{ports} {{ {body} }}", {"pairs": pairs}))
+    assert (entry.form.family, entry.form.name, entry.rows) == ("relative", "distances", 7)
+    weights = np.random.default_rng(0).normal(size=(4, 4, 8)).astype(np.float32)
+    other = named(written(tmp_path, f"{ports} {{ {body} }}", {"pairs": weights}, name="weights.onnx"))
+    assert all(entry.form.family == "not recognised" for entry in other)
+
+
+def test_rows_of_which_all_are_taken_are_places(tmp_path: Path) -> None:
+    """A slice from the first to the last takes nothing apart."""
+    ports = "g (float[batch, 16, 16] x) => (float[batch, 16, 16] y)"
+    body = """s = Add (x, t) first = Constant <value_ints = [0]> () last = Constant <value_ints = [9999]> ()
+        axis = Constant <value_ints = [1]> () y = Slice (s, first, last, axis)"""
+    table = np.random.default_rng(0).normal(size=(1, 16, 16)).astype(np.float32)
+    (encoding,) = named(written(tmp_path, f"{ports} {{ {body} }}", {"t": table}))
+    assert (encoding.form.family, encoding.rows) == ("learned", 16)
+
+
+def test_frames_beyond_an_end_that_are_multiplied_by_zero_hold_no_encoding(tmp_path: Path) -> None:
+    body = RANGE + COLUMN + "low = Less (ids, kept) m = Cast <to = 1> (low)"
+    body += " factors = Unsqueeze (m, axes) y = Mul (x, factors)"
+    assert inspect(graph(tmp_path, body, kept=np.array(4099))).encodings == ()
+
+
+def test_networks_that_leave_one_token_of_a_short_call_are_read_in_a_longer_one(tmp_path: Path) -> None:
+    """Speech is shortened by strides: of 13 frames one token is left, and one position says nothing of sines."""
+    ports = "g (float[1, frames, 8] x) => (float[1, s, 16] y)"
+    body = """a = Transpose <perm = [0, 2, 1]> (x) b = Conv <kernel_shape = [3], strides = [12]> (a, w)
+        h = Transpose <perm = [0, 2, 1]> (b) shape = Shape (h) n = Gather (shape, one) ids = Range (zero, n, one)
+        p = Cast <to = 1> (ids) last = Constant <value_ints = [1]> () column = Unsqueeze (p, last)
+        angles = Mul (column, frequencies) s = Sin (angles) c = Cos (angles) rows = Concat <axis = 1> (s, c)
+        y = Add (h, rows)"""
+    tables = {"one": np.array(1), "zero": np.array(0), "frequencies": (1e4 ** (-np.arange(8) / 8)).astype(np.float32)}
+    tables["w"] = np.random.default_rng(0).normal(size=(16, 8, 3)).astype(np.float32)
+    (entry,) = inspect(written(tmp_path, f"{ports} {{ {body} }}", tables)).encodings
+    assert (entry.family, entry.parameters["base"], entry.parameters["layout"]) == ("sinusoidal", 1e4, "halves")
+
+
+def test_steps_that_are_multiplied_by_a_thousand_are_given_as_fractions(tmp_path: Path) -> None:
+    """Flux takes steps from 0 to 1: their angles go to a thousand, and are no less exact than those of others."""
+    ports = "g (float[batch] timestep) => (float[batch, 4] y)"
+    body = """t = Mul (timestep, thousand) last = Constant <value_ints = [1]> () column = Unsqueeze (t, last)
+        angles = Mul (column, frequencies) s = Sin (angles) c = Cos (angles) rows = Concat <axis = 1> (s, c)
+        y = MatMul (rows, w)"""
+    tables = {"thousand": np.array(1000, np.float32), "frequencies": (1e4 ** (-np.arange(8) / 8)).astype(np.float32)}
+    tables["w"] = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+    inspection = inspect(written(tmp_path, f"{ports} {{ {body} }}", tables))
+    (entry,) = inspection.encodings
+    assert (entry.family, entry.parameters["scale"], inspection.passed) == ("timestep", 1000.0, True)
+    assert entry.error is not None
+    assert 0 < entry.error < 1e-3

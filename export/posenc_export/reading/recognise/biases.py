@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.reading.recognise.buckets import padded_form
+from posenc_export.reading.recognise.buckets import by_distance, padded_form
 from posenc_export.reading.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.reading.recognise.linear_biases import alibi_form
 from posenc_export.reading.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
@@ -60,7 +60,7 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
             continue
         item = _looked_up(run, lookups, meeting, operand)
         if item is None and meeting.op_type in PRODUCTS:
-            item = _padded(run, meeting, operand)
+            item = _padded(run, meeting, operand) or _unfolded(run, meeting, operand)
         if item is None and _is_added(meeting, place):
             sign = -1 if meeting.op_type == "Sub" else 1
             item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
@@ -118,6 +118,24 @@ def _padded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
         if table is not None and form is not None:
             return replace(claim(run, form, meeting, operand), rows=len(table))
     return None
+
+
+def _unfolded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding of rows by distance that were looked up when a file was written: (queries, keys, features).
+
+    Exporters fold what follows from sizes alone: SAM's rows of each distance are then stored once for each pair.
+    """
+    array = numbers_of(operand.value) if isinstance(operand.value, Constant) and len(operand.value.shape) == 3 else None
+    if array is None or min(array.shape[:2]) < 2 or array.shape[2] < 2:
+        return None
+    # each feature (queries, keys) has one number on each diagonal, as a weight has not
+    diagonals = by_distance(np.moveaxis(array, -1, 0))
+    if diagonals is None or len(np.unique(diagonals.values, axis=-1).T) < diagonals.values.shape[-1]:
+        return None
+    queries, keys, width = array.shape
+    sides = {"left": keys - 1, "right": queries - 1, "rows": queries + keys - 1}
+    form = Form("relative", "distances", {"head_dim": width, **sides})
+    return replace(claim(run, form, meeting, operand), rows=queries + keys - 1)
 
 
 def _of_lookup(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup: Lookup) -> Claim:

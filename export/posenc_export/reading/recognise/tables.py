@@ -299,5 +299,6 @@ def is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
     users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
     parts = [user for user in users if user.op_type in ("Split", "Slice", "Gather")]
     sizes = {math.prod(shape_of(run.values[name])) for user in parts for name in user.outputs if name in run.values}
-    # shifts and scales are parts of one size; the token of a class is one of many places, and the rest is the others
-    return bool(parts) and len(sizes) < 2 and len(shape) > 1
+    # a slice of all is no part; shifts and scales are parts of one size; the token of a class leaves all others
+    sizes.discard(math.prod(shape_of(run.values[meeting.outputs[0]])) if meeting.outputs[0] in run.values else 0)
+    return bool(parts) and len(sizes) == 1 and len(shape) > 1

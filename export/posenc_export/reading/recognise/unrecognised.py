@@ -183,16 +183,10 @@ def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Oper
     with_data = any(is_data(other.value) for other in operands)
     if meeting.op_type in CHOOSING:
         return with_data and operand is operands[-1] and _chooses(operand.value)
-    if meeting.op_type == "Mul" and _is_zero_or_one(operand.value):
-        return False  # frames beyond the end of a sound are multiplied by 0
     if meeting.op_type in COMPUTING or meeting.op_type in TABLED:
         return with_data and _varies(run, operand)
     # a product with a weight makes data of positions
     return meeting.op_type in PRODUCTS and _varies(run, operand)
-
-
-def _is_zero_or_one(value: Value) -> bool:
-    return isinstance(value, Position) and bool(np.isin(value.array, (0, 1)).all())
 
 
 def _differing_by_turn(run: Run) -> set[tuple[str, str]]:
