@@ -1,6 +1,7 @@
-"""Modules that version 0.2 moved: importable under the names of 0.1 until 0.3, with a warning."""
+"""Modules that versions 0.2 and 0.3 moved: importable under their old names for one version more, with a warning."""
 
 import importlib
+import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,11 +27,10 @@ MOVED = {
         "posenc.where": "places",
     },
     "posenc.hf": {
-        "posenc.hf": "config:model_config",
-        "posenc.hf.config": "settings keys",
-        "posenc.hf.encodings": "described rows parts",
-        "posenc.hf.rope": "rotary scaling defaults layers layouts widths",
-        "posenc.hf.replacing": "replace modules compare",
+        "posenc_models.config": "settings keys",
+        "posenc_models.config.encodings": "described rows parts",
+        "posenc_models.config.rope": "rotary scaling defaults layers layouts widths",
+        "posenc_models.replacing": "replace modules compare",
     },
     "posenc_export.validation": {
         "posenc_export.validation.planning": (
@@ -55,6 +55,23 @@ MOVED = {
 }
 """By a package of 0.1, where its modules went: their names, and `old:new` where a module was renamed as well."""
 
+PACKAGES = {
+    "posenc.hf.encodings": "posenc_models.config.encodings",
+    "posenc.hf.rope": "posenc_models.config.rope",
+    "posenc.hf.config": "posenc_models.config",
+    "posenc.hf.asking": "posenc_models.asking",
+    "posenc.hf.replacing": "posenc_models.replacing",
+    "posenc.hf.model_config": "posenc_models.config.model_config",
+    "posenc.hf.read": "posenc_models.config.read",
+    "posenc.hf.unread": "posenc_models.config.unread",
+    "posenc.hf.foreign": "posenc_models.config.foreign",
+    "posenc.hf": "posenc_models",
+    "posenc_models.causal_lm": "posenc_models.networks.causal_lm",
+    "posenc_models.embedding": "posenc_models.networks.embedding",
+    "posenc_models.encoder": "posenc_models.networks.encoder",
+}
+"""By a module or package of 0.2, its name now; what is inside keeps its own name."""
+
 NEW_NAMES = {
     f"{package}.{pair.split(':')[0]}": f"{room}.{pair.split(':')[-1]}"
     for package, rooms in MOVED.items()
@@ -75,7 +92,21 @@ class OldNames:
         """Return how to import a module that moved; None for every other name."""
         if name in GONE:
             return ModuleSpec(name, None, is_package=True)
-        return ModuleSpec(name, cast("Loader", MovedModule(NEW_NAMES[name]))) if name in NEW_NAMES else None
+        new_name = NEW_NAMES.get(name) or _in_package(name)
+        if not new_name:
+            return None
+        inside = importlib.util.find_spec(new_name)
+        is_package = inside is not None and inside.submodule_search_locations is not None
+        loader = MovedPackage(new_name) if is_package and name not in NEW_NAMES else MovedModule(new_name)
+        return ModuleSpec(name, cast("Loader", loader), is_package=isinstance(loader, MovedPackage))
+
+
+def _in_package(name: str) -> str:
+    """Return where a module of 0.2 is now; an empty text where it did not move."""
+    for old, new in PACKAGES.items():
+        if name == old or name.startswith(f"{old}."):
+            return new + name.removeprefix(old)
+    return ""
 
 
 class MovedModule:
@@ -96,6 +127,27 @@ class MovedModule:
         module.__spec__ = self.own_spec
 
 
+class MovedPackage:
+    """Gives a package that has the names of the one it became, and finds no file by itself: each would be a second."""
+
+    def __init__(self, new_name: str) -> None:
+        self.new_name = new_name
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Warn of the old name."""
+        warnings.warn(_text(spec.name, self.new_name), DeprecationWarning, stacklevel=2)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Have the package look its names up in the other."""
+
+        def get(name: str) -> object:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return getattr(importlib.import_module(self.new_name), name)
+
+        module.__dict__["__getattr__"] = get
+
+
 def names_of(package: str, new_name: str) -> Callable[[str], object]:
     """Return a `__getattr__` for a package that was a module in 0.1: it finds the names which that module held."""
 
@@ -111,7 +163,8 @@ def names_of(package: str, new_name: str) -> Callable[[str], object]:
 
 
 def _text(old: str, new: str) -> str:
-    return f"{old} is {new} from posenc-export 0.2 on; the old name goes with 0.3"
+    since, until = ("0.3", "0.4") if _in_package(old) and old not in NEW_NAMES else ("0.2", "0.3")
+    return f"{old} is {new} from posenc-export {since} on; the old name goes with {until}"
 
 
 def install() -> None:

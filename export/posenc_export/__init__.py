@@ -38,7 +38,6 @@ from posenc_export.errors import path_of, worded
 if TYPE_CHECKING:
     from torch import nn
 
-    from posenc.hf import ModelConfig
     from posenc.spec import Spec
     from posenc_export.benchmarks import BenchOptions, BenchResult
     from posenc_export.cli.from_python import Inputs
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from posenc_export.targets import Target
     from posenc_export.validation.judging.verdict import ValidateOptions
     from posenc_export.validation.report.result import ValidateResult
+    from posenc_models import ModelConfig
 
     Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
 
@@ -64,8 +64,8 @@ def target(
     """Return what is to be exported: an encoding with its name and the parameters that it is made with.
 
     Args:
-        source: The name of a scheme; a model's config (`posenc.hf.ModelConfig.load(path)`); or a module of your own, as
-            "package.module:factory", as a module, or as a class or function that makes one.
+        source: The name of a scheme; a model's config (`posenc_models.ModelConfig.load(path)`); or a module of your
+            own, as "package.module:factory", as a module, or as a class or function that makes one.
         spec: Mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
         inputs: What goes into a module of your own: ports, or texts of them, as "x: float32[batch, seq, 512]".
         seed: For random weights and inputs.
@@ -73,11 +73,11 @@ def target(
 
     Raises BadInput, in one line, where the source cannot be exported.
     """
-    from posenc.hf import ModelConfig
     from posenc.spec import Spec
     from posenc_export.bundle.port_names import check_inputs
     from posenc_export.cli.from_python import ports_of
     from posenc_export.errors import BadInput
+    from posenc_models import ModelConfig
 
     spec, parameters = spec or Spec(), parameters or {}
     ports, _ = ports_of(inputs)

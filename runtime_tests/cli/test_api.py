@@ -12,13 +12,13 @@ from torch import Tensor, nn
 import posenc_export
 from helpers.broken import Good
 from helpers.shared import DATA
-from posenc.hf import ModelConfig
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
 from posenc_export.errors import BadInput, Unavailable
 from posenc_export.exporter import ExportOptions, ExportResult
 from posenc_export.runtimes import RUNTIMES, Missing
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_models import ModelConfig
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 LLAMA = DATA / "configs" / "llama-3.1-8b.json"

@@ -275,7 +275,9 @@ def test_an_operator_with_ids_of_int64_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_module_decides_its_own_integers(cli: Cli) -> None:
-    done = cli("export", "posenc_models.embedding:sinusoidal", "--index-dtype", "int32", "-i", "x: float32[b, s, 4]")
+    done = cli(
+        "export", "posenc_models.networks.embedding:sinusoidal", "--index-dtype", "int32", "-i", "x: float32[b, s, 4]"
+    )
     assert done.exit_code == 2
     assert "--index-dtype is for schemes" in done.output
 
@@ -284,7 +286,7 @@ def counting_classes() -> Iterator[tuple[type, str]]:
     """Yield every class of modules that has one of the two dtypes, of its own or of a class before it."""
     for found in pkgutil.walk_packages(posenc.__path__, "posenc."):
         # modules of 0.1's names say so with a warning
-        if found.name.startswith(("posenc.families", "posenc.hf", "posenc.integrations", "posenc.moved")):
+        if found.name.startswith(("posenc.families", "posenc_models", "posenc.integrations", "posenc.moved")):
             continue
         for kind in vars(importlib.import_module(found.name)).values():
             if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and kind.__module__ == found.name:

@@ -17,7 +17,8 @@ VARIETY = {
     "whole": "sinusoidal -p output=table -p d_model=8",
     "bias": "t5_bias --dynamic -p heads=2",
     "scores": "alibi --dynamic -p heads=2",
-    "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
+    "text": "posenc_models.networks.embedding:learned -p d_model=8 -p context_length=70 "
+    "-i 'ids: int64[batch, seq] < 16'",
 }
 """Bundles of each dtype and each way to give positions, one of no input, one of sizes alone, one of scores, one of
 integers alone; each is named by its folder."""

@@ -12,7 +12,6 @@ import torch
 import posenc_export
 from helpers.combinations import DTYPES, MAX_LEN, MODES, POSITIONS, combinations, form_of, form_of_variants
 from known import absolute, lies, packages, relative, rotary, shapes, wrong
-from posenc.hf import ModelConfig, load_config
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec, UnsupportedSpec
 from posenc_export.arrays import call_on_arrays
@@ -25,6 +24,7 @@ from posenc_export.targets import Target
 from posenc_export.validation.judging.verdict import ValidateOptions
 from posenc_export.validation.report.rows import tables
 from posenc_export.validation.running.run import validate_bundle
+from posenc_models import ModelConfig, load_config
 
 DATA = Path(__file__).parents[1] / "data"
 FACTS, SAID = "facts.json", "said.json"
@@ -100,7 +100,7 @@ def _of_models() -> Iterator[Held]:
     """Yield encodings of configs, held against the models' own code, and a whole network."""
     for name in CONFIGS:
         yield Held(f"config-{name}", str(DATA / "configs" / f"{name}.json"), Spec("dynamic", max_len=MAX_LEN))
-    source, inputs = "posenc_models.encoder:TextEncoder", ("ids: int64[batch, seq] < 100",)
+    source, inputs = "posenc_models.networks.encoder:TextEncoder", ("ids: int64[batch, seq] < 100",)
     yield Held("model-TextEncoder", source, Spec(max_len=MAX_LEN), ENCODER, inputs)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from helpers.hf.asked import Asked, built_in, verdict
 from posenc.encoding import NoTables
-from posenc.hf import ModelConfig, Reading, read_config
-from posenc.hf.asking import Question, model_of
+from posenc_models import ModelConfig, Reading, read_config
+from posenc_models.asking import Question, model_of
 
 Config = dict[str, Any]
 GEMMA3: Config = {

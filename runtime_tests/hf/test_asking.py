@@ -7,12 +7,12 @@ import pytest
 
 from helpers.models.rotary import CONFIGS, DEEPSEEK, SMALL, Config, feeds_of, question
 from helpers.shared import EPS
-from posenc.hf import read_config
-from posenc.hf.asking import CannotAsk, Model, Question, model_of
-from posenc.hf.asking.rotary import layers_of
 from posenc.ports import Feeds
 from posenc.scheme import build
 from posenc.spec import Spec
+from posenc_models import read_config
+from posenc_models.asking import CannotAsk, Model, Question, model_of
+from posenc_models.asking.rotary import layers_of
 
 pytest.importorskip("transformers")
 

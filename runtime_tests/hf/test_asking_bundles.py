@@ -15,12 +15,12 @@ import pytest
 import posenc_export
 from helpers.models.rotary import CONFIGS, DEEPSEEK, LONGROPE, Config, InProcess, question
 from helpers.shared import Cli
-from posenc.hf import ModelConfig
-from posenc.hf.asking.model import CannotAsk
-from posenc.hf.asking.process import TIMEOUT, Answers, Asking, AskingFailed
 from posenc.ports import Feeds
 from posenc_export.bundle.folder import sha256
 from posenc_export.runtimes.limit import ASK_TIMEOUT
+from posenc_models import ModelConfig
+from posenc_models.asking.model import CannotAsk
+from posenc_models.asking.process import TIMEOUT, Answers, Asking, AskingFailed
 
 pytest.importorskip("transformers")
 
@@ -57,7 +57,7 @@ def not_installed(name: str) -> str:
 
 
 def test_golden_data_judge_without_the_library(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc.hf.asking.load.version", not_installed)
+    monkeypatch.setattr("posenc_models.asking.load.version", not_installed)
     golden = dict(np.load(bundle / "golden.npz"))
     result = posenc_export.validate(bundle, runtimes=["ort-cpu"], require=["model"])
     assert result.passed
@@ -143,7 +143,7 @@ def test_both_sides_of_a_switch_are_asked(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_the_library_the_first_line_says_so(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc.hf.asking.load.version", not_installed)
+    monkeypatch.setattr("posenc_models.asking.load.version", not_installed)
     path = config_file(tmp_path, CONFIGS["halves"])
     result = cli("export", "--from-hf", path, *EXPORT, "--require", "model", "-o", str(tmp_path / "out"))
     assert result.exit_code == 3
@@ -178,7 +178,7 @@ def test_a_child_that_computes_too_long_is_ended_and_its_model_not_asked() -> No
 
 
 def test_a_child_that_hangs_is_ended_and_its_model_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc.hf.asking.process.PATIENCE", 0.0)
+    monkeypatch.setattr("posenc_models.asking.process.PATIENCE", 0.0)
     asking = Asking(question(CONFIGS["halves"]))
     os.kill(asking.process.pid, signal.SIGSTOP)
     with pytest.raises(CannotAsk, match=r"the model gave no answer within 0 s by the clock"):

@@ -13,10 +13,10 @@ import pytest
 from helpers.hf import asked
 from helpers.hf.asked import ask, judge, verdict
 from helpers.shared import Cli, one_of_each
-from posenc.hf.asking import SCHEMES, CannotAsk
-from posenc.hf.asking.model import Disagrees
-from posenc.hf.encodings import ENCODINGS
-from posenc.hf.encodings.diffusion import DIFFUSION
+from posenc_models.asking import SCHEMES, CannotAsk
+from posenc_models.asking.model import Disagrees
+from posenc_models.config.encodings import ENCODINGS
+from posenc_models.config.encodings.diffusion import DIFFUSION
 
 pytest.importorskip("transformers")
 SOUND = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}

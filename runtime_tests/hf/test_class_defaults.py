@@ -27,7 +27,7 @@ def turn(name: str) -> int:
 
 
 def test_the_table_says_whose_classes_it_is_of() -> None:
-    assert FILE == ROOT / "posenc" / "hf" / "class_defaults.json"
+    assert FILE == ROOT / "models" / "posenc_models" / "config" / "class_defaults.json"
     assert WRITTEN["library"].startswith("transformers ")
     assert f"with {WRITTEN['library']}, " in (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8")
 

@@ -16,8 +16,8 @@ from torch.export import Dim
 
 from helpers.hf.diffusers_rotary import answers, classes
 from helpers.shared import EPS, ROOT, one_of_each
-from posenc.hf import replace_rotary
-from posenc.hf.replacing.diffusion.columns import Stand
+from posenc_models import replace_rotary
+from posenc_models.replacing.diffusion.columns import Stand
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

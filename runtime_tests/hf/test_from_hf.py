@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from helpers.hf.reading import read, values_of
-from posenc.hf import ModelConfig, read_config
-from posenc.hf.encodings import ENCODINGS
-from posenc.hf.encodings.described import name_of
-from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.scheme import SCHEMES
+from posenc_models import ModelConfig, read_config
+from posenc_models.config.encodings import ENCODINGS
+from posenc_models.config.encodings.described import name_of
+from posenc_models.config.encodings.diffusion import DIFFUSION
 
 VISION = {"image_size": 32, "patch_size": 8, "hidden_size": 16}
 

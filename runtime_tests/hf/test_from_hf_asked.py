@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from posenc.hf import read_config
+from posenc_models import read_config
 
 GEMMA = {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024}
 PUBLISHED = {"model_type": "gemma3", "text_config": {**GEMMA, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}

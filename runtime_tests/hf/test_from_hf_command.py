@@ -9,8 +9,8 @@ import torch
 
 import posenc_export
 from helpers.shared import Cli
-from posenc.hf import ModelConfig
 from posenc_export.bundle.folder import Bundle
+from posenc_models import ModelConfig
 
 
 def write(folder: Path, config: dict[str, Any]) -> Path:

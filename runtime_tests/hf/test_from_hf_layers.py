@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers.hf.reading import read
-from posenc.hf import read_config
+from posenc_models import read_config
 
 SAM = {"model_type": "sam_vision_model"}
 OF_SAM = {"model_type": "sam", "vision_config": {"hidden_size": 64, "num_attention_heads": 4, "image_size": 512}}

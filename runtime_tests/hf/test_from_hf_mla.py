@@ -11,8 +11,8 @@ from torch import Tensor
 
 import posenc_export
 from posenc import Spec, build
-from posenc.hf import ModelConfig, read_config
 from posenc.ports import Array
+from posenc_models import ModelConfig, read_config
 
 pytest.importorskip("transformers")
 from transformers import DeepseekV2Config, DeepseekV3Config

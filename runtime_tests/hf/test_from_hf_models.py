@@ -13,13 +13,13 @@ from helpers.models.segmentation import SEGMENTATION
 from helpers.models.speech import SPEECH
 from helpers.models.text import TEXTS, Model
 from helpers.shared import EPS, one_of_each
-from posenc.hf import ModelConfig, read_config
 from posenc.scheme import SCHEMES
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.exporter.settings import spec_for, split
 from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_models import ModelConfig, read_config
 
 ALL = (*TEXTS, *IMAGES, *SEGMENTATION, *SCORES, *SPEECH)
 MODELS = [pytest.param(model, id=model.name) for model in ALL]

@@ -15,8 +15,8 @@ from transformers.exporters.exporter_onnx import OnnxExporter
 
 import posenc
 from posenc import Spec
-from posenc.hf import replace_rotary
 from posenc.parameters import Value
+from posenc_models import replace_rotary
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

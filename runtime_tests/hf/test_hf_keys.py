@@ -11,8 +11,8 @@ import pytest
 from helpers.hf.changed_keys import changes_of
 from helpers.hf.keyed import OF_FILES, config_of, judged, keys_read, outcomes_of
 from helpers.shared import ROOT
-from posenc.hf.asking import load
-from posenc.hf.rope.reader import RotaryReader
+from posenc_models.asking import load
+from posenc_models.config.rope.reader import RotaryReader
 
 PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8").partition("<!-- keys -->")[2]
 

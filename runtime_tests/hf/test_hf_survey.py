@@ -8,11 +8,11 @@ import pytest
 
 from helpers.hf.surveyed import Finding, names, of_published, of_type, sample, word_of
 from helpers.shared import ROOT
-from posenc.hf.config.params import KIND
-from posenc.hf.encodings.grids import GRIDS
-from posenc.hf.encodings.towers import TOWERS
-from posenc.hf.rope.defaults import class_of
-from posenc.hf.rope.layouts import HALVES, PAIRS, REFUSED, SWITCHED
+from posenc_models.config.encodings.grids import GRIDS
+from posenc_models.config.encodings.towers import TOWERS
+from posenc_models.config.params import KIND
+from posenc_models.config.rope.defaults import class_of
+from posenc_models.config.rope.layouts import HALVES, PAIRS, REFUSED, SWITCHED
 from scripts.hf_class_defaults import FILE
 from scripts.hf_survey import arguments
 

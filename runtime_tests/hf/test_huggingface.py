@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from helpers.shared import DATA
-from posenc.hf import load_config, read_config
+from posenc_models import load_config, read_config
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from helpers.shared import Cli
-from posenc.hf import ModelConfig, load_config, read_config
 from posenc_export.bundle.folder import Bundle
+from posenc_models import ModelConfig, load_config, read_config
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 

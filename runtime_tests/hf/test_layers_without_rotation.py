@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import posenc_export
-from posenc.hf import ModelConfig, read_config
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.validation.report.report import read_from
+from posenc_models import ModelConfig, read_config
 
 Config = dict[str, Any]
 SMALL: Config = {
@@ -45,8 +45,8 @@ def test_a_reading_names_them(config: Config, words: str) -> None:
 @pytest.mark.parametrize(("config", "words"), EXPECTED, ids=name_of)
 def test_they_are_those_of_the_model_s_own_code(config: Config, words: str) -> None:
     pytest.importorskip("transformers")
-    from posenc.hf.asking import Question
-    from posenc.hf.asking.rotary import layers_of
+    from posenc_models.asking import Question
+    from posenc_models.asking.rotary import layers_of
 
     seen = layers_of(Question(config, "", None, read_config(config), (), ()))
     # Granite's experts refuse empty tensors: behind the attention, and in every layer alike

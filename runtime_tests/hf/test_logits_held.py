@@ -9,10 +9,10 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from helpers.models.transformers_models import llama, model_of
 from helpers.shared import one_of_each
-from posenc.hf import replace_rotary
-from posenc.hf.replacing import replace
-from posenc.hf.replacing.called import Replacement
-from posenc.hf.replacing.logits import logits_of, text_for
+from posenc_models import replace_rotary
+from posenc_models.replacing import replace
+from posenc_models.replacing.called import Replacement
+from posenc_models.replacing.logits import logits_of, text_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 MODELS = ("llama", "llama3", "gpt-neox", "gptj", "phi3-longrope", "gemma3")

@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from helpers.hf.published import answer, file_of, names
-from posenc.hf import read_config
+from posenc_models import read_config
 
 NAMES = names()
 SAMPLE = 8

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from helpers.hf.asked import ask, feeds_of, verdict, worst
-from posenc.hf import ModelConfig, read_config
+from posenc_models import ModelConfig, read_config
 
 Config = dict[str, Any]
 SMALL: Config = {

@@ -7,7 +7,7 @@ import pytest
 
 import posenc_export
 from helpers.hf.surveyed import findings_of
-from posenc.hf import ModelConfig, read_config
+from posenc_models import ModelConfig, read_config
 
 pytest.importorskip("transformers")
 

@@ -11,9 +11,9 @@ import torch
 
 from helpers.hf.asked import built_in, modes_of, question_of
 from helpers.shared import one_of_each
-from posenc.hf import read_config
-from posenc.hf.encodings.grids import GRIDS
-from posenc.hf.encodings.towers import BLOCKS, TOWERS
+from posenc_models import read_config
+from posenc_models.config.encodings.grids import GRIDS
+from posenc_models.config.encodings.towers import BLOCKS, TOWERS
 
 pytest.importorskip("transformers")
 HEIGHT, WIDTH = 4, 6
@@ -50,8 +50,8 @@ def inputs_of(config: object) -> Iterator[tuple[torch.Tensor, dict[str, torch.Te
 
 def places_of(name: str) -> list[list[int]]:
     """Return the places that a tower gives its module of angles for a grid."""
-    from posenc.hf.asking.angles import ANGLES, path_of
-    from posenc.hf.asking.built import built
+    from posenc_models.asking.angles import ANGLES, path_of
+    from posenc_models.asking.built import built
 
     content = {"model_type": name}
     reading = read_config(dict(content))
@@ -85,7 +85,7 @@ def test_a_tower_has_rows_before_columns_from_0_on(name: str) -> None:
 
 @pytest.mark.parametrize("name", one_of_each([pytest.param(name) for name in COUNTED], lambda param: "tower"))
 def test_a_tower_counts_as_it_is_asked(name: str) -> None:
-    from posenc.hf.asking.angles import COUNTING, Counting
+    from posenc_models.asking.angles import COUNTING, Counting
 
     places = places_of(name)
     counting, axes = COUNTING.get(name, Counting()), len(places[0])
@@ -99,7 +99,7 @@ def test_a_tower_counts_as_it_is_asked(name: str) -> None:
 
 
 def test_the_images_of_gemma_4_come_with_columns_first() -> None:
-    from posenc.hf.asking.angles import COUNTING
+    from posenc_models.asking.angles import COUNTING
 
     pytest.importorskip("PIL")
     of_pil = pytest.importorskip("transformers.models.gemma4.image_processing_pil_gemma4")

@@ -10,7 +10,7 @@ import torch
 
 import posenc
 from helpers.hf.asked import ask, judge, verdict
-from posenc.hf import read_config
+from posenc_models import read_config
 
 pytest.importorskip("transformers")
 SMALL = {"model_type": "vjepa2", "hidden_size": 96, "num_attention_heads": 4}
@@ -42,7 +42,7 @@ def test_its_own_code_disagrees_with_pairs_that_turn_together(part: str) -> None
 
 def verdict_of(part: str, overrides: dict[str, Any]) -> str:
     """Return whether the model agrees with a changed reading; one whose heads have another size is wrong, too."""
-    from posenc.hf.asking.model import Disagrees
+    from posenc_models.asking.model import Disagrees
 
     try:
         return verdict(ask(SMALL, part, overrides=overrides))[0]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from helpers.hf.asked import ask, judge, verdict
-from posenc.hf import read_config
-from posenc.hf.encodings.grids import GRIDS
+from posenc_models import read_config
+from posenc_models.config.encodings.grids import GRIDS
 
 pytest.importorskip("transformers")
 Config = Mapping[str, Any]
@@ -177,7 +177,7 @@ def test_a_tower_that_rotates_what_stands_before_the_patches_is_wrong(monkeypatc
 
 
 def test_a_tower_whose_whole_cannot_be_made_is_asked_by_its_angles(monkeypatch: pytest.MonkeyPatch) -> None:
-    from posenc.hf.asking import CannotAsk, towers
+    from posenc_models.asking import CannotAsk, towers
 
     def refused(*_: object) -> None:
         raise CannotAsk("it requires the timm library")

@@ -16,8 +16,8 @@ from transformers.models.qwen2_vl import configuration_qwen2_vl, modeling_qwen2_
 from helpers.models.transformers_models import MODELS, SIZES, SWITCH, Whole, model_of, parity, run, tokens
 from posenc import Spec
 from posenc.encoding import eps
-from posenc.hf import replace_rotary
-from posenc.hf.replacing.modules import KeepDtype, PatchCosSin
+from posenc_models import replace_rotary
+from posenc_models.replacing.modules import KeepDtype, PatchCosSin
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_replaced_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "absent"), [("posenc.hf.replacing.replace", ["transformers"]), ("posenc.hf", ["torch"])]
+    ("module", "absent"), [("posenc_models.replacing.replace", ["transformers"]), ("posenc_models", ["torch"])]
 )
 def test_what_is_heavy_is_not_imported(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print([name for name in {absent} if name in sys.modules])"

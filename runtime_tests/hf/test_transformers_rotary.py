@@ -16,8 +16,8 @@ from transformers import DynamicCache, Llama4ForCausalLM, Llama4TextConfig
 from helpers.hf.rotary_classes import answers, classes, made
 from helpers.models.transformers_models import VOCAB, Whole, model_of, run, tokens
 from helpers.shared import EPS, ROOT, one_of_each
-from posenc.hf import replace_rotary
-from posenc.hf.replacing.modules import OrderedPatches, OrderedText
+from posenc_models import replace_rotary
+from posenc_models.replacing.modules import OrderedPatches, OrderedText
 from scripts.rotary_survey import arguments
 
 pytestmark = pytest.mark.filterwarnings("ignore")

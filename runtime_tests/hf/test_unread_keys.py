@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from helpers.shared import Cli
-from posenc.hf import Reading, load_config, read_config
-from posenc.hf.config.accounts import fields_of_class, is_neutral, speaks_of_positions
-from posenc.hf.encodings import ENCODINGS
-from posenc.hf.encodings.diffusion import DIFFUSION
-from posenc.hf.unread import keys_of
+from posenc_models import Reading, load_config, read_config
+from posenc_models.config.accounts import fields_of_class, is_neutral, speaks_of_positions
+from posenc_models.config.encodings import ENCODINGS
+from posenc_models.config.encodings.diffusion import DIFFUSION
+from posenc_models.config.unread import keys_of
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
 UNKNOWN = {**LLAMA, "model_type": "unheard_of"}
@@ -290,8 +290,8 @@ def test_weights_of_other_rows_than_the_config_says_are_refused(pad: int, tmp_pa
 
 def test_a_model_that_rotates_nothing_disagrees_with_a_rope() -> None:
     pytest.importorskip("transformers")
-    from posenc.hf.asking.model import Disagrees, Question
-    from posenc.hf.asking.rotary import traced_model
+    from posenc_models.asking.model import Disagrees, Question
+    from posenc_models.asking.rotary import traced_model
 
     config = {"model_type": "nemotron_h", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
     config |= {
@@ -312,7 +312,7 @@ def test_a_model_that_rotates_nothing_disagrees_with_a_rope() -> None:
 def test_what_is_asked_differs_in_every_input_that_a_part_reads() -> None:
     pytest.importorskip("transformers")
     from helpers.hf.asked import judge
-    from posenc.hf.encodings import tables
+    from posenc_models.config.encodings import tables
 
     config = {"model_type": "tapas", "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
     config |= {"intermediate_size": 32, "vocab_size": 60, "max_position_embeddings": 64}

@@ -1,4 +1,4 @@
-"""Modules that version 0.2 moved are importable under the names of 0.1, with a warning that says the new one."""
+"""Modules that moved are importable under their old names, with a warning that says the new one."""
 
 import importlib
 import subprocess
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from posenc.moved import NEW_NAMES, names_of
+from posenc.moved import NEW_NAMES, PACKAGES, names_of
 
-PACKAGES = sorted({name.rpartition(".")[0] for name in NEW_NAMES.values()} & set(NEW_NAMES))
+WERE_MODULES = sorted({name.rpartition(".")[0] for name in NEW_NAMES.values()} & set(NEW_NAMES))
 """Names that were modules and are packages."""
 
 
-@pytest.mark.parametrize("old", sorted(set(NEW_NAMES) - set(PACKAGES)))
+@pytest.mark.parametrize("old", sorted(set(NEW_NAMES) - set(WERE_MODULES)))
 def test_an_old_name_gives_the_module_that_moved(old: str) -> None:
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} is {NEW_NAMES[old]} from posenc-export 0.2 on"):
@@ -24,9 +24,7 @@ def test_an_old_name_gives_the_module_that_moved(old: str) -> None:
     assert module.__spec__.name == NEW_NAMES[old]
 
 
-@pytest.mark.parametrize(
-    "old", ["posenc.hf.config", "posenc_export.validation.report", "posenc_export.validation.apart"]
-)
+@pytest.mark.parametrize("old", ["posenc_export.validation.report", "posenc_export.validation.apart"])
 def test_a_package_has_the_names_of_the_module_that_it_was(old: str) -> None:
     new = importlib.import_module(NEW_NAMES[old])
     name = next(name for name, value in vars(new).items() if getattr(value, "__module__", "") == new.__name__)
@@ -34,6 +32,28 @@ def test_a_package_has_the_names_of_the_module_that_it_was(old: str) -> None:
         assert getattr(importlib.import_module(old), name) is getattr(new, name)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         names_of(old, NEW_NAMES[old])("nothing")
+
+
+@pytest.mark.parametrize("old", PACKAGES)
+def test_what_moved_to_the_models_has_its_old_name(old: str) -> None:
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is {PACKAGES[old]} from posenc-export 0.3 on"):
+        module = importlib.import_module(old)
+    new = importlib.import_module(PACKAGES[old])
+    names = [
+        name
+        for name, value in vars(new).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith(new.__name__)
+    ]
+    assert all(getattr(module, name) is getattr(new, name) for name in names)
+
+
+def test_what_is_inside_a_package_that_moved_is_no_second_module() -> None:
+    for name in [name for name in sys.modules if name.startswith("posenc.hf")]:
+        sys.modules.pop(name)
+    with pytest.warns(DeprecationWarning, match="posenc.hf.asking.process is posenc_models.asking.process"):
+        module = importlib.import_module("posenc.hf.asking.process")
+    assert module is importlib.import_module("posenc_models.asking.process")
 
 
 def test_a_warning_stands_at_the_line_that_imports(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from posenc.scheme import SCHEMES
 from posenc.spec import CHOICES, Spec, UnsupportedSpec
 
 FOLDERS = ("posenc", "export/posenc_export")
-READERS = ("posenc/hf/", "export/posenc_export/cli/")
+READERS = ("models/posenc_models/config/", "export/posenc_export/cli/")
 """What reads a model's config, and what reads text."""
 PARAMETERS = ("width", "scores", "bias", "heads", "batch", "head_dim")
 """Names of parameters, of their choices, or of kinds of axes, too."""
@@ -89,7 +89,11 @@ def test_each_form_of_a_look_up_is_seen(source: str) -> None:
 
 METHODS = "posenc/sincos/"
 """The makers of sincos methods: nobody else asks for one by name."""
-THEIR_NAMES = ("posenc/hf/model_config.py", "posenc/hf/rope/", "posenc/hf/asking/")
+THEIR_NAMES = (
+    "models/posenc_models/config/model_config.py",
+    "models/posenc_models/config/rope/",
+    "models/posenc_models/asking/",
+)
 """What reads a config, in which a rope type and a key are called as schemes of ours are, and what asks its model."""
 NAMED = ("scheme", "rope_type", "method")
 """What holds such a name, whatever it is compared with."""

@@ -31,7 +31,8 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     } <= set(names)
     assert {f"posenc_export/web/{name}" for name in ("button.mjs", "onnxruntime-web.LICENSE")} <= set(names)
     assert {f"posenc_export/site/assets/{name}" for name in ("site.css", "site.js", "icon.svg")} <= set(names)
-    assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py", "posenc_models/embedding.py"} <= set(names)
+    assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py"} <= set(names)
+    assert {"posenc_models/networks/embedding.py", "posenc_models/config/class_fields.json"} <= set(names)
     (entry,) = [n for n in names if n.endswith("entry_points.txt")]
     points = zipfile.ZipFile(wheel).read(entry).decode()
     assert "posenc = posenc_export.cli:main" in points

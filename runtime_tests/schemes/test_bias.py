@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.hf import ModelConfig
 from posenc.schemes import deberta_buckets, t5_bias
 from posenc.schemes.alibi import slopes_of
 from posenc.spec import Spec
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets.hf_config import config_target
+from posenc_models import ModelConfig
 
 MILLION = 10**6
 HEAD_COUNTS = (1, 2, 3, 6, 8, 12, 14, 16, 25, 32, 71, 112)

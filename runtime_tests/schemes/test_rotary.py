@@ -19,8 +19,8 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl
 import posenc
 import posenc_export
 from helpers.shared import DATA, EPS, EXPLICIT, Running
-from posenc.hf import read_config
 from posenc.rope_types import ROPE_TYPES
+from posenc_models import read_config
 
 
 @pytest.mark.parametrize("spec", [EXPLICIT, posenc.Spec("baked", positions="explicit", max_len=300)])

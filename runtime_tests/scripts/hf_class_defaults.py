@@ -1,7 +1,7 @@
 """What transformers' configuration classes take where a file says nothing: run by hand, not by pytest.
 
 python runtime_tests/scripts/hf_class_defaults.py           prints the table
-python runtime_tests/scripts/hf_class_defaults.py --write   puts it into posenc/hf/class_defaults.json
+python runtime_tests/scripts/hf_class_defaults.py --write   puts it into models/posenc_models/config/class_defaults.json
 
 Every class is asked: it is made with nothing, with one key at a time, and what its rope settings then are is noted.
 """
@@ -17,10 +17,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from posenc.hf.config.accounts import speaks_of_positions
-from posenc.hf.encodings.diffusion import DIFFUSION
+from posenc_models.config.accounts import speaks_of_positions
+from posenc_models.config.encodings.diffusion import DIFFUSION
 
-FILE = Path(__file__).parents[2] / "posenc" / "hf" / "class_defaults.json"
+FILE = Path(__file__).parents[2] / "models" / "posenc_models" / "config" / "class_defaults.json"
 FIELDS_FILE = FILE.with_name("class_fields.json")
 """The names of all fields, those that speak of positions by type, what validation passes over, those of diffusers."""
 WIDTHS = ("head_dim", "qk_rope_head_dim", "kv_channels", "attention_head_dim", "global_head_dim", "rotary_dim")
@@ -240,7 +240,9 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help=f"put the table into posenc/hf/{FILE.name}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"put the table into models/posenc_models/config/{FILE.name}"
+    )
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     # types that another version has stay: a newer one may have been asked before

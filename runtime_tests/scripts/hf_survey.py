@@ -22,7 +22,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from posenc.hf.encodings.diffusion import DIFFUSION
+from posenc_models.config.encodings.diffusion import DIFFUSION
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

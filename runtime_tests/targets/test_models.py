@@ -9,7 +9,7 @@ import torch
 
 from helpers.shared import DATA, Cli, one_of_each
 from posenc_export.formats import quiet
-from posenc_models import embedding, encoder
+from posenc_models.networks import embedding, encoder
 
 LINES = (DATA / "alice.txt").read_text(encoding="utf-8").splitlines()
 
@@ -17,7 +17,13 @@ LINES = (DATA / "alice.txt").read_text(encoding="utf-8").splitlines()
 @pytest.mark.parametrize("network", one_of_each(["learned", "sinusoidal"], lambda _: ""))
 def test_every_line_of_alice_at_its_own_length(cli: Cli, network: str) -> None:
     result = cli(
-        "export", f"posenc_models.embedding:{network}", "-i", "ids: int64[batch, seq] < 256", "--max-len", "512", "-q"
+        "export",
+        f"posenc_models.networks.embedding:{network}",
+        "-i",
+        "ids: int64[batch, seq] < 256",
+        "--max-len",
+        "512",
+        "-q",
     )
     assert result.exit_code == 0, result.output
     torch.manual_seed(0)  # the seed of the export
@@ -65,7 +71,13 @@ def test_the_whole_encoder_at_its_full_size() -> None:
 def test_the_encoder_exports(cli: Cli) -> None:
     sizes = [part for p in ("vocabulary=100", "d_model=32", "heads=4", "layers=1") for part in ("-p", p)]
     result = cli(
-        "export", "posenc_models.encoder:TextEncoder", *sizes, "-i", "ids: int64[batch, seq] < 100", "--max-len", "64"
+        "export",
+        "posenc_models.networks.encoder:TextEncoder",
+        *sizes,
+        "-i",
+        "ids: int64[batch, seq] < 100",
+        "--max-len",
+        "64",
     )
     assert result.exit_code == 0, result.output
     assert Path("TextEncoder-dynamic/model.onnx").is_file()
@@ -74,7 +86,7 @@ def test_the_encoder_exports(cli: Cli) -> None:
 def test_a_causal_language_model_keeps_its_logits(tmp_path: Path) -> None:
     from transformers import LlamaForCausalLM
 
-    from posenc_models.causal_lm import CausalLM
+    from posenc_models.networks.causal_lm import CausalLM
 
     ours = CausalLM(vocabulary=50, layers=1)
     assert list(ours.replaced.values()) == ["LlamaRotaryEmbedding (default)"]

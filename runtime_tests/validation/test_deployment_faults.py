@@ -18,10 +18,10 @@ import posenc_export
 from helpers.rotary_files import BAKED, CACHE, SMALL, cached, change_cache, made, under_the_name_of
 from helpers.shared import ROOT, Cli
 from helpers.stored import change_graph, put_right
-from posenc.hf import read_config
 from posenc.parameters import Value
 from posenc.spec import Spec
 from posenc_export.formats import safetensors_file
+from posenc_models import read_config
 
 PAGE = (ROOT / "docs" / "rotary-in-deployment.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^\| ([^|]+?) \| [^|]+ \| `([^|`]+)` \|$", PAGE.partition("## What goes wrong")[2], re.MULTILINE)

@@ -9,9 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from posenc.encoding import Encoding, Tolerance, eps
-from posenc.hf.asking.model import CannotAsk, Question
-from posenc.hf.asking.process import Answers, Asking, AskingFailed
-from posenc.hf.encodings.parts import CLASS
 from posenc.parameters import Parameter
 from posenc.ports import Array, Feeds, Port
 from posenc.scheme import SCHEMES, build
@@ -24,6 +21,9 @@ from posenc_export.runtimes.limit import ASK_TIMEOUT
 from posenc_export.targets import Target
 from posenc_export.validation.judging.compare import judge, measure
 from posenc_export.validation.recording.record import at_rows
+from posenc_models.asking.model import CannotAsk, Question
+from posenc_models.asking.process import Answers, Asking, AskingFailed
+from posenc_models.config.encodings.parts import CLASS
 
 Variants = Iterator[tuple[str, Encoding]]
 """Encodings with another value of a parameter, and which value in words."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.hf.asking.process import Answers
 from posenc.ports import Array, Feeds
 from posenc.scheme import build
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.targets import Target
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.recording.record import at_rows
+from posenc_models.asking.process import Answers
 
 NEAR = 512
 """Positions from here on are held against float64 alone: the model's own float32 angles hide errors there."""

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar, get_origin, get_type_hints
 
-from posenc.hf import ModelConfig, read_config
 from posenc.parameters import Parameter, fit
 from posenc.scheme import SCHEMES
 from posenc.spec import CHOICES, Spec
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_models import ModelConfig, read_config
 
 Options = TypeVar("Options")
 MAX_ROWS = 2**22

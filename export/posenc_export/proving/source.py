@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from posenc.hf import ModelConfig
 from posenc.ports import Port
 from posenc.spec import Spec
 from posenc_export.errors import BadInput
@@ -25,6 +24,7 @@ from posenc_export.proving.weighing import MEMORY, weigh
 from posenc_export.reading.inspect import InspectOptions, inspect_file
 from posenc_export.targets import Target
 from posenc_export.validation.report.result import ValidateResult
+from posenc_models import ModelConfig
 
 if TYPE_CHECKING:
     from torch import nn

@@ -89,7 +89,7 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
 
 def _turns_values(config: Path) -> bool:
     """Return whether a config says that values are turned as queries and keys are, as RoFormer's rotary_value does."""
-    from posenc.hf.model_config import load_config
+    from posenc_models.config.model_config import load_config
 
     try:
         return load_config(config).get("rotary_value") is True

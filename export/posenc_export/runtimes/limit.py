@@ -16,7 +16,7 @@ LONGEST = 10**9
 MOST_MEMORY = 2**20
 """GiB that a limit of memory may be."""
 ASK_TIMEOUT = 120.0
-"""Seconds of computing that a config's model may take to answer; see `posenc.hf.asking.process`."""
+"""Seconds of computing that a config's model may take to answer; see `posenc_models.asking.process`."""
 GRACE = 5.0
 """Seconds to wait for a cancelled call to return."""
 Stop = Callable[[Thread], object]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from posenc.encoding import Encoding
-from posenc.hf.asking.model import Question
 from posenc.spec import Spec
 from posenc_export.bundle.rules import Rules, rules_of
+from posenc_models.asking.model import Question
 
 OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
 SCHEME_REFERENCE = "the scheme's float64 reference"

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from posenc.encoding import Encoding
-from posenc.hf import ModelConfig, Reading, read_config
-from posenc.hf.asking.model import Question
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.arrays import to_numpy
 from posenc_export.errors import bad_input
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
+from posenc_models import ModelConfig, Reading, read_config
+from posenc_models.asking.model import Question
 
 
 def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, object], seed: int) -> Target:

@@ -1,4 +1,4 @@
-"""A config held against the model's own code: what `posenc.hf.asking` says of an eager encoding, in small calls."""
+"""A config held against the model's own code: what `posenc_models.asking` says of an eager encoding, in small calls."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 import torch
 
 from posenc.encoding import Encoding, Tolerance, eps
-from posenc.hf import Reading, read_config
-from posenc.hf.asking import CannotAsk, Model, Question, model_of
-from posenc.hf.asking.model import Disagrees
-from posenc.hf.config.settings import Settings
-from posenc.hf.encodings import ENCODINGS
-from posenc.hf.encodings.diffusion import DIFFUSION
-from posenc.hf.encodings.parts import choose_part
-from posenc.hf.encodings.rows import Row
 from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Values, axes_of, sizes_of
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Mode, Spec, UnsupportedSpec
+from posenc_models import Reading, read_config
+from posenc_models.asking import CannotAsk, Model, Question, model_of
+from posenc_models.asking.model import Disagrees
+from posenc_models.config.encodings import ENCODINGS
+from posenc_models.config.encodings.diffusion import DIFFUSION
+from posenc_models.config.encodings.parts import choose_part
+from posenc_models.config.encodings.rows import Row
+from posenc_models.config.settings import Settings
 
 Word = Literal["right", "wrong", "not decided"]
 SIZES: Mapping[str, tuple[int, ...]] = {"batch": (2, 1), "heads": (2, 2), "length": (7, 70), "grid": (3, 5)}

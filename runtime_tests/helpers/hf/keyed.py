@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from helpers.hf.changed_keys import CONTEXT, Change, changes_of, keys_of, scaling_of
 from helpers.hf.surveyed import LACKS, Finding, apart, findings_of, word_of
-from posenc.hf.asking import CannotAsk, load
+from posenc_models.asking import CannotAsk, load
 
 WORDS = ("followed", "the same", "refused", "wrong", "not decided", "not taken")
 """What comes of a change: the reading is another and right; it is the same, and so is the model; it is refused; it is

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc.hf import read_config
+from posenc_models import read_config
 
 FOLDER = Path(__file__).parents[2] / "data" / "published"
 LONG = 8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from posenc.hf import read_config
-from posenc.hf.config.settings import Settings
-from posenc.hf.encodings import ENCODINGS
-from posenc.hf.encodings.described import parameters_of, spec_settings
-from posenc.hf.encodings.parts import parts_of
+from posenc_models import read_config
+from posenc_models.config.encodings import ENCODINGS
+from posenc_models.config.encodings.described import parameters_of, spec_settings
+from posenc_models.config.encodings.parts import parts_of
+from posenc_models.config.settings import Settings
 
 
 def read(config: dict[str, Any], part: str | None = None, positions: str | None = None) -> dict[str, Any]:

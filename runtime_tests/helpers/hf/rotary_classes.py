@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from helpers.hf.surveyed import LACKS
-from posenc.hf import replace_rotary
+from posenc_models import replace_rotary
 
 NAMED = re.compile(r"^class (\w*Rotary\w*Embedding)\b", re.MULTILINE)
 """How the classes are named."""

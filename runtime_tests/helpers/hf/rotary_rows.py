@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from helpers.hf.asked import built_in, modes_of, question_of
 from helpers.hf.surveyed import LAYER_TYPES, default_config, findings_of
-from posenc.hf import ModelConfig, Reading, read_config
-from posenc.hf.asking import CannotAsk
-from posenc.hf.asking.rotary import layers_of as layers_asked
-from posenc.hf.config.settings import Settings
-from posenc.hf.encodings.parts import choose_part, parts_of
-from posenc.hf.rope.layers import UNATTENDING, Layer, layers_of
-from posenc.hf.rope.rotary import text_part, with_class
 from posenc.scheme import SCHEMES
+from posenc_models import ModelConfig, Reading, read_config
+from posenc_models.asking import CannotAsk
+from posenc_models.asking.rotary import layers_of as layers_asked
+from posenc_models.config.encodings.parts import choose_part, parts_of
+from posenc_models.config.rope.layers import UNATTENDING, Layer, layers_of
+from posenc_models.config.rope.rotary import text_part, with_class
+from posenc_models.config.settings import Settings
 
 AXES: Mapping[str, str] = {
     "rope": "1",

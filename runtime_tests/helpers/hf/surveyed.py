@@ -15,11 +15,11 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from helpers.hf.asked import Asked, built_in, modes_of, own_sides, question_of, verdict
-from posenc.hf import ModelConfig, read_config
-from posenc.hf.asking import CannotAsk, model_of
-from posenc.hf.asking.model import Disagrees
-from posenc.hf.config.settings import Settings
-from posenc.hf.encodings.parts import parts_of
+from posenc_models import ModelConfig, read_config
+from posenc_models.asking import CannotAsk, model_of
+from posenc_models.asking.model import Disagrees
+from posenc_models.config.encodings.parts import parts_of
+from posenc_models.config.settings import Settings
 
 Found = TypeVar("Found")
 WORDS = ("right", "wrong", "refused", "not decided")
@@ -220,7 +220,7 @@ def survey(wanted: Iterable[str], published: bool = False) -> Iterator[list[Find
 
 def of_type(name: str) -> list[Finding]:
     """Return what comes of a model type of transformers, or a class of diffusers."""
-    from posenc.hf.encodings.diffusion import DIFFUSION
+    from posenc_models.config.encodings.diffusion import DIFFUSION
 
     warnings.filterwarnings("ignore")
     content = {"_class_name": name} if name in DIFFUSION else default_config(name)

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from posenc.hf import read_config
-from posenc.hf.asking import Question, model_of
-from posenc.hf.asking.process import Answers, Asking
 from posenc.ports import Array, Feeds
 from posenc.scheme import build
 from posenc.spec import Spec
+from posenc_models import read_config
+from posenc_models.asking import Question, model_of
+from posenc_models.asking.process import Answers, Asking
 
 Config = dict[str, Any]
 SMALL: Config = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}

@@ -3,7 +3,7 @@
 from torch import nn
 
 from helpers.models.transformers_models import Whole, model_of
-from posenc.hf import replace_rotary
+from posenc_models import replace_rotary
 
 
 def tiny_llama() -> nn.Module:

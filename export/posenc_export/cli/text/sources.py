@@ -15,8 +15,8 @@ from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats.onnx.place import check_file
 
 if TYPE_CHECKING:
-    from posenc.hf import ModelConfig
     from posenc.ports import Port
+    from posenc_models import ModelConfig
 
 ONNX = ".onnx"
 Values = Mapping[str, Any]
@@ -142,7 +142,7 @@ def _mode(values: Values) -> str | None:
 
 
 def _config(values: Values) -> ModelConfig | None:
-    from posenc.hf import ModelConfig
+    from posenc_models import ModelConfig
 
     path: Path | None = values["from_hf"]
     if path is None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
-from posenc.hf.read import Reading
 from posenc_export.reading.comparing.expected import Expected, expected_of
 from posenc_export.reading.comparing.frequencies import rotary_differences, rotation_in, rotation_of
 from posenc_export.reading.comparing.parameters import TELLS, USUAL, Difference, alike, differences, layers_named, shown
@@ -14,6 +13,7 @@ from posenc_export.reading.findings import finding
 from posenc_export.reading.inspection import Encoding, Finding, Inspection, Severity
 from posenc_export.reading.recognise.linear_biases import slopes_of
 from posenc_export.reading.recognise.named import Family
+from posenc_models.config.read import Reading
 
 SAME_WORD = {"heads": "num_heads", "num_heads": "heads"}
 """Names of schemes for what another scheme calls otherwise."""

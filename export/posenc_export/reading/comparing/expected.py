@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from posenc.hf import ModelConfig
-from posenc.hf.config.settings import Settings
-from posenc.hf.encodings.parts import parts_of
-from posenc.hf.model_config import load_config
-from posenc.hf.read import Reading, read_config
 from posenc_export.reading.recognise.named import Family
+from posenc_models import ModelConfig
+from posenc_models.config.encodings.parts import parts_of
+from posenc_models.config.model_config import load_config
+from posenc_models.config.read import Reading, read_config
+from posenc_models.config.settings import Settings
 
 FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys(("rope", "mrope", "rope_layers", "rope_2d", "rope_nd", "rope_mixed", "dinov3", "xpos"), "rotary"),

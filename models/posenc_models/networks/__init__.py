@@ -1,0 +1,1 @@
+"""Small networks that embed an encoding: `posenc-export posenc_models.networks.embedding:sinusoidal -i ...`."""
