@@ -41,8 +41,6 @@ def rows_of_image(table: Floats, how: Resampling, sizes: Sequence[int], tokens: 
     return np.asarray(np.einsum("th,tw,hwf->tf", rows, columns, table, optimize=True))
 
 
-NARROWEST = 8
-"""Features of a stored grid that is added as it is: coordinates and biases have fewer."""
 WAYS = tuple(
     Resampling(cubic, antialias, corners)
     for cubic in (True, False)
@@ -55,15 +53,15 @@ WAYS = tuple(
 
 @fits("rows", family="grid")
 def fit(seen: Observation) -> Iterator[Fit]:
-    """Find the learned grid among what is stored, of the same size or resampled to it."""
+    """Find the learned grid among what is stored, of another size, and how it was resampled."""
     if len(seen.places) != 2 or seen.width < 2:
         return
     for table in seen.stored:
         grid = _grid(table, seen)
         if grid is None:
             continue
-        if grid.shape[:2] == seen.places and seen.width < NARROWEST:
-            continue
+        if grid.shape[:2] == seen.places:
+            continue  # as it is stored, it is a table of its places, and nothing was resampled
         for how in WAYS:
             named: dict[str, Value] = {
                 "d_model": seen.width,
@@ -86,7 +84,5 @@ def _grid(table: Array, seen: Observation) -> Floats | None:
         return None
     if table.shape[1] > seen.width:  # columns and features lie beside one another
         return table.reshape(len(table), -1, seen.width)
-    if np.prod(seen.places) == len(table):
-        return table.reshape(*seen.places, seen.width)
     side = int(np.sqrt(len(table)))
     return table.reshape(side, side, seen.width) if side * side == len(table) else None

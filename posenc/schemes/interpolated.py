@@ -28,7 +28,7 @@ NO_POSITION = "places are those of x; use --positions implicit"
 D_MODEL, GRID = 768, (37, 37)
 
 
-NOT_READ = "a grid of few features that is stored as it is could be anything: one of 8 or more is read"
+NOT_READ = "a grid of the size that it is stored in was not resampled: it is a learned table of its places"
 """Why an inspection does not read it back."""
 
 
