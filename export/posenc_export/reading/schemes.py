@@ -1,4 +1,4 @@
-"""What was read, as a scheme with parameters that can be typed: behind `posenc-export`, `prove --against`, `extend`."""
+"""What was read, as a scheme with parameters that can be typed: behind `posenc-export`, and `prove --against`."""
 
 from __future__ import annotations
 
