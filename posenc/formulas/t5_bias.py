@@ -31,6 +31,8 @@ def reference(call: Call, *, weight: Floats, far: int, bidirectional: bool) -> t
 
 BUCKETS, FARTHEST = (32, 64, 16, 8, 128), (128, 256, 64, 512, 32, 1024, 16, 2048)
 """Numbers of buckets, and distances that the last begins before, which models have; others are tried after them."""
+MOST = 512
+"""Up to which other distances are tried."""
 
 
 @fits("bias", family="t5")
@@ -45,7 +47,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
     if changes.all() or max((table.size for table in seen.stored), default=0) < np.unique(numbers, axis=0).size:
         return
     for count in BUCKETS:
-        for far in (*FARTHEST, *range(count // 2 + 1, 2 * int(distances[-1]) + 2)):
+        for far in (*FARTHEST, *range(count // 2 + 1, min(2 * int(distances[-1]) + 2, MOST))):
             for bidirectional in (True, False):
                 if far <= count // 2 or not (changes == _changes(distances, count, far, bidirectional)).all():
                     continue

@@ -14,7 +14,7 @@ from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.named import Family, Form, Named, Parameter
 from posenc_export.reading.recognise.sinusoidal import timestep_form
 from posenc_export.reading.recognise.trails import numbers_of
-from posenc_export.reading.recognise.turned_places import returned_turnings, turnings
+from posenc_export.reading.recognise.turned_places import Turning, returned_turnings, turnings
 from posenc_export.reading.recognise.waves import spacing_of_dtype
 from posenc_export.reading.recognise.windows import sides_of
 from posenc_export.reading.values import Array, Meeting, Position, Run
@@ -26,8 +26,10 @@ def explained_of(run: Run, unread: list[Named]) -> list[Named]:
     """Return entries without a name, each with the scheme whose formula gives its numbers, where one does."""
     if not unread:
         return []
-    turned = {name: turning for turning in turnings(Flow(run)) for name in turning.tables}
-    turned |= {name: turning for turning in returned_turnings(run) for name in turning.tables}
+    turned: dict[str, Turning] = {}
+    if any(entry.form.exact is None and not entry.rows for entry in unread):
+        found = (*turnings(Flow(run)), *returned_turnings(run))
+        turned = {name: turning for turning in found for name in turning.tables}
     nodes = {node.node: node for node in run.nodes}
     named: list[Named] = []
     done: set[str] = set()
