@@ -41,7 +41,8 @@ MOVED = {
         "posenc_export.validation.checks": "catalogue",
         "posenc_export.validation.running": "run progress steps model integrity",
         "posenc_export.validation.stored": "held:matching reading:rows_read rebuilding scripts far:far_positions",
-        "posenc_export.validation.apart": "apart:parent child messages process",
+        "posenc_export.validation.apart": "apart:parent child messages",
+        "posenc_export.common": "process:child",
         "posenc_export.validation.report": "report schema basis glossary printed result",
     },
     "posenc_export.cli": {

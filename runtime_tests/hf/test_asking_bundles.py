@@ -17,7 +17,7 @@ from helpers.models.rotary import CONFIGS, DEEPSEEK, LONGROPE, Config, InProcess
 from helpers.shared import Cli
 from posenc.ports import Feeds
 from posenc_export.bundle.folder import sha256
-from posenc_export.runtimes.limit import ASK_TIMEOUT
+from posenc_export.common.limit import ASK_TIMEOUT
 from posenc_models import ModelConfig
 from posenc_models.asking.model import CannotAsk
 from posenc_models.asking.process import TIMEOUT, Answers, Asking, AskingFailed

@@ -17,7 +17,7 @@ from helpers import hostile
 from helpers.endless import endless
 from helpers.shared import Cli, need
 from posenc.spec import Spec
-from posenc_export.runtimes.limit import NoAnswer, stop_python, within
+from posenc_export.common.limit import NoAnswer, stop_python, within
 
 LINE = "no answer within 0.5 s (--timeout)"
 

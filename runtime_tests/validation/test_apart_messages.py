@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from posenc_export.bundle.folder import Bundle
+from posenc_export.common.child import Child, Ended, Hung, import_folders
 from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
-from posenc_export.runtimes.process import import_folders
 from posenc_export.validation.apart.child import Speaker, Worker
 from posenc_export.validation.apart.messages import MAX_CHARACTERS, cut, read, row_json, row_read, written
 from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
-from posenc_export.validation.apart.process import Child, Ended, Hung
 from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, ValidateOptions, Verdict
 from posenc_export.validation.running.steps import OPENING, Step
 
@@ -215,7 +214,7 @@ def test_the_folder_that_the_tool_runs_in_is_no_place_of_modules(
 
 
 LIMITED = """
-import posenc_export.runtimes.memory_limit as limits
+import posenc_export.common.memory_limit as limits
 limits.free_memory, limits.THREAD = (lambda: 2**28), 0
 print(limits.limit_memory())
 bytearray(2**27)

@@ -18,11 +18,11 @@ from posenc.spec import CHOICES
 from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
 from posenc_export.cli.text.axis_names import words
+from posenc_export.common.limit import ASK_TIMEOUT, TIMEOUT
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.interrupts import STATUS, between_imports
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.runtimes.limit import ASK_TIMEOUT, TIMEOUT
 from posenc_export.validation.judging.verdict import MODEL, ValidateOptions
 
 CLOSED = 141

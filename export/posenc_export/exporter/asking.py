@@ -15,9 +15,9 @@ from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
+from posenc_export.common.limit import ASK_TIMEOUT
 from posenc_export.exporter.draft import Draft
 from posenc_export.exporter.near import NEAR, calls_of, near_rows, reference_of
-from posenc_export.runtimes.limit import ASK_TIMEOUT
 from posenc_export.targets import Target
 from posenc_export.validation.judging.compare import judge, measure
 from posenc_export.validation.recording.record import at_rows

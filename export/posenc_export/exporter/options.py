@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from posenc_export.common.limit import ASK_TIMEOUT
 from posenc_export.cpp.names import check_name, problem_of_namespace
 from posenc_export.errors import BadInput, bad_input, decoded
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
 from posenc_export.runtimes import Progress
-from posenc_export.runtimes.limit import ASK_TIMEOUT
 from posenc_export.runtimes.requests import check_readable
 from posenc_export.validation.judging.verdict import ValidateOptions, no_progress
 from posenc_export.validation.planning.scope import BUDGET

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from posenc_export.common.messages import run_within_memory, say
 from posenc_export.errors import BadInput, check_machine, first_line
 from posenc_export.extending.request import Request
-from posenc_export.reading.messages import run_within_memory, say
 
 
 def main(step: str, request: Request) -> None:

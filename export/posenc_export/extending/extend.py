@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,13 +12,13 @@ from pydantic import TypeAdapter
 
 from posenc.memory import GIB
 from posenc_export.bundle.replacement import staged
+from posenc_export.common.child import path_text
+from posenc_export.common.limit import check_limits
+from posenc_export.common.messages import answer_of
 from posenc_export.errors import BadInput, decoded
 from posenc_export.extending.files import check_places, fix_config, free_name, install, is_beside
 from posenc_export.extending.request import Request
 from posenc_export.extending.result import CommonRun, Extended, Wall
-from posenc_export.reading.messages import raise_error
-from posenc_export.runtimes.limit import check_limits
-from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
 
 PROGRAM = ("-m", "posenc_export.extending.child")
 """What Python runs in the process that makes an extension."""
@@ -127,18 +126,5 @@ def _with_runs(result: Extended, request: Request) -> Extended:
 
 def _done(step: str, request: Request) -> object:
     """Return what a step gives in a process of its own; raise BadInput where it fails, or takes too long."""
-    child = Child([*PROGRAM, step, json.dumps(asdict(request))])
-    try:
-        end = time.monotonic() + request.seconds if request.seconds else None
-        line = child.line(None if end is None else max(0.0, end - time.monotonic()))
-        kind, _, content = line.partition(b" ")
-        if kind == b"done":
-            return json.loads(content)
-        raise_error(kind, content, f"{request.shown}: ")
-    except Hung:
-        words = f"it takes longer than {request.seconds:g} s: give more with --timeout"
-        raise BadInput(f"{request.shown}: {words}") from None
-    except Ended as ended:
-        raise BadInput(f"{request.shown}: the process that extends it {ended}") from None
-    finally:
-        child.end()
+    program = [*PROGRAM, step, json.dumps(asdict(request))]
+    return answer_of(program, b"done", shown=request.shown, doing="extending", seconds=request.seconds)

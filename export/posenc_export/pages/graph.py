@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from posenc_export.common.child import Child, Ended, Hung, end_with_parent
+from posenc_export.common.memory_limit import limit_memory
 from posenc_export.errors import PosencError, check_machine, decoded, first_line
-from posenc_export.runtimes.memory_limit import limit_memory
-from posenc_export.runtimes.process import end_with_parent
-from posenc_export.validation.apart.process import Child, Ended, Hung
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables
 from posenc.ports import Array, Feeds, Integers, Port
 from posenc.spec import Spec
+from posenc_export.common.limit import TIMEOUT
 from posenc_export.errors import BadInput
 from posenc_export.formats.onnx.foreign import ForeignFile, read_foreign
 from posenc_export.proving.adapting import write_adapted
@@ -19,7 +20,6 @@ from posenc_export.proving.derived import identifiers
 from posenc_export.proving.matching import Match, Pair, match
 from posenc_export.proving.nudged import nudge_weights
 from posenc_export.runtimes import RunFailed, Runner
-from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.runtimes.reference_child import load_reference
 from posenc_export.targets import Target
 from posenc_export.targets.outputs import outputs_of

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TypedDict
 
 from posenc.memory import GIB
+from posenc_export.common.child import path_text
+from posenc_export.common.limit import check_limits
+from posenc_export.common.messages import answer_of, run_within_memory, say
 from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.formats.onnx.place import check_file
-from posenc_export.reading.messages import raise_error, run_within_memory, say
-from posenc_export.runtimes.limit import check_limits
-from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
 
 MEMORY = 8.0
 """GiB that reading a file may take by default, with its weights."""
@@ -49,20 +49,10 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
     except ValueError as error:
         raise BadInput(f"--{error}") from error
     request, shown = Request(file=path_text(path), memory=int(memory * GIB)), decoded(str(path))
-    child = Child(["-m", "posenc_export.proving.weighing", json.dumps(request)])
-    try:
-        kind, _, content = child.line(seconds or None).partition(b" ")
-        if kind != b"weighed":
-            raise_error(kind, content, f"{shown}: ")
-        size = int(json.loads(content))
-    except Hung:
-        raise BadInput(f"{shown}: reading it takes longer than {seconds:g} s: give more with --timeout") from None
-    except Ended as ended:
-        raise BadInput(f"{shown}: the process that reads it {ended}") from None
-    except (ValueError, TypeError) as error:
-        raise ToolFailed(f"{shown}: the process that reads it sent what no such process sends") from error
-    finally:
-        child.end()
+    program = ["-m", "posenc_export.proving.weighing", json.dumps(request)]
+    size = answer_of(program, b"weighed", shown=shown, doing="reading", seconds=seconds)
+    if not isinstance(size, int):
+        raise ToolFailed(f"{shown}: the process that is reading it sent what no such process sends")
     if COPIES * size > memory * GIB:
         need = COPIES * size / GIB
         raise BadInput(f"{shown}: its weights of {size:,} bytes take {need:.3g} GiB here: give more with --memory")

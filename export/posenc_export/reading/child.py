@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
+from posenc_export.common.messages import run_within_memory, say
 from posenc_export.errors import BadInput, check_machine, first_line
-from posenc_export.reading.messages import run_within_memory, say
 
 
 class Request(TypedDict):

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posenc.memory import GIB
+from posenc_export.common.child import Child, Ended, Hung, path_text
+from posenc_export.common.limit import check_limits
+from posenc_export.common.messages import raise_error
 from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
 from posenc_export.reading.findings import finding
 from posenc_export.reading.inspection import Finding, Inspection, NotJudged
 from posenc_export.reading.judging import unjudged_findings
-from posenc_export.reading.messages import raise_error
 from posenc_export.reading.recognise.named import VALUES_TURNED
-from posenc_export.runtimes.limit import check_limits
-from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
 
 PROGRAM = ("-m", "posenc_export.reading.child")
 """What Python runs in the process that reads a file."""

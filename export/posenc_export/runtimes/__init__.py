@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.common.limit import NoAnswer, Stop, within
 from posenc_export.errors import check_machine, first_line
 from posenc_export.formats import runs_code
-from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
 if TYPE_CHECKING:
     from onnx import ModelProto

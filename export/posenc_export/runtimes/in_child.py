@@ -20,9 +20,10 @@ import numpy as np
 
 from posenc.ports import Array, Feeds, Port
 from posenc_export.arrays import from_stored, to_stored
+from posenc_export.common.child import end_with_parent
 from posenc_export.errors import first_line
 from posenc_export.runtimes import Runner
-from posenc_export.runtimes.process import Process, end_with_parent, python_child
+from posenc_export.runtimes.process import Process, python_child
 
 
 @dataclass(frozen=True)

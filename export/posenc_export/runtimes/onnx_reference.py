@@ -10,8 +10,8 @@ import numpy as np
 
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.common.limit import stop_python
 from posenc_export.runtimes import Missing, Runner, runtime
-from posenc_export.runtimes.limit import stop_python
 
 if TYPE_CHECKING:
     from onnx import ModelProto

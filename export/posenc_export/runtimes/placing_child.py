@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
+from posenc_export.common.child import end_with_parent
 from posenc_export.errors import first_line
-from posenc_export.runtimes.process import end_with_parent
 from posenc_export.runtimes.sessions import CUDA, find_cuda, placement, quiet_options, save_optimized
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -18,16 +15,15 @@ from typing import IO
 
 import numpy as np
 
-import posenc
 from posenc.ports import Array, Port
 from posenc_export.arrays import from_stored, to_stored
+from posenc_export.common.child import import_folders, signal_name
 from posenc_export.runtimes import Crashed, RunFailed
 
 TAIL = 2**16
 """How many bytes of a runner's output are read, from its end."""
 PANICS = " panicked at "
 """Rust prints this before the reason of a panic; later lines tell only how the process ends."""
-PR_SET_PDEATHSIG = 1
 
 
 class Process:
@@ -107,19 +103,6 @@ class Process:
         return lines[-1 if panic is None else panic + 1] if lines else nothing
 
 
-def signal_name(number: int) -> str:
-    """Return the name of a signal, as SIGABRT."""
-    return next((known.name for known in signal.Signals if known == number), str(number))
-
-
-def import_folders() -> list[str]:
-    """Return where this process finds modules, without the current folder, unless this package lies there."""
-    own = [str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[2])]
-    current = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
-    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in current]
-    return list(dict.fromkeys([*folders, *own]))
-
-
 def python_child(title: str, command: Sequence[str], **variables: str) -> Process:
     """Start a runner in Python that has our modules, and ends with this process; raise RunFailed as Process does.
 
@@ -138,12 +121,6 @@ def python_child(title: str, command: Sequence[str], **variables: str) -> Proces
 def _starter() -> ThreadPoolExecutor:
     """Return the thread that starts children. They end with it, so that it lives as long as this process."""
     return ThreadPoolExecutor(1, "posenc-starter")
-
-
-def end_with_parent() -> None:
-    """Ask the system (Linux) to end this process with the thread that started it: nobody else would."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _leads_session() -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from posenc.ports import Array, Feeds
 from posenc_export.arrays import call_on_arrays, flatten, to_torch
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.common.limit import Stop, stop_python
 from posenc_export.formats.aoti_package import ISA, cpu_problem, metadata
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
-from posenc_export.runtimes.limit import Stop, stop_python
 
 if TYPE_CHECKING:
     import torch

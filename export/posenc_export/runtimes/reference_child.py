@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from posenc.ports import Array, Feeds
+from posenc_export.common.memory_limit import limit_memory
 from posenc_export.runtimes import Runner
 from posenc_export.runtimes.in_child import Call, Ports, Slot, in_child
-from posenc_export.runtimes.memory_limit import limit_memory
 
 
 def load_reference(path: Path, ports: Ports) -> Runner:

@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.bundle.rules import rules_of
+from posenc_export.common.limit import TIMEOUT
 from posenc_export.pages.page import Addition
 from posenc_export.runtimes import RUNTIMES, Missing
-from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, check_takes
 from posenc_export.runtimes.web_browser import NO_DOUBLE
 from posenc_export.serving.library import Library

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.common.child import import_folders
 from posenc_export.runtimes import Missing, RunFailed, Runner
 from posenc_export.runtimes.browser.messages import GONE, Said
 from posenc_export.runtimes.in_child import Ports
 from posenc_export.runtimes.npm import package
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
-from posenc_export.runtimes.process import Process, import_folders
+from posenc_export.runtimes.process import Process
 
 
 @dataclass

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc_export.common.memory_limit import bound_data_instead
 from posenc_export.errors import first_line
 from posenc_export.runtimes import Missing
 from posenc_export.runtimes.browser.chromium import Chromium, find_chromium, launch
 from posenc_export.runtimes.browser.messages import GONE, STOPPED, Request
 from posenc_export.runtimes.browser.server import PageServer, serving
-from posenc_export.runtimes.memory_limit import bound_data_instead
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright

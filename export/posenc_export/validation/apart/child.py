@@ -17,9 +17,9 @@ from typing import BinaryIO
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
+from posenc_export.common.child import end_with_parent
+from posenc_export.common.memory_limit import limit_memory
 from posenc_export.errors import Overloaded, PosencError, first_line
-from posenc_export.runtimes.memory_limit import limit_memory
-from posenc_export.runtimes.process import end_with_parent
 from posenc_export.runtimes.requests import check_available
 from posenc_export.validation.apart.messages import ERRORS, Request, cut, row_json, written
 from posenc_export.validation.judging.verdict import ValidateOptions, Verdict

@@ -22,8 +22,6 @@ from posenc_export.validation.running.steps import Key
 
 MAX_CHARACTERS = 20_000
 """Characters of a text."""
-LINE = 2**26
-"""Bytes of a line."""
 MAX_ROWS, MAX_COMPARISONS = 1000, 200_000
 MAX_CURVES, MAX_BINS = 2000, 200
 ERRORS: Mapping[str, type[PosencError]] = {kind.__name__: kind for kind in (BadInput, Unavailable, ToolFailed)}

@@ -16,11 +16,11 @@ from pathlib import Path
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.paths import native_path
+from posenc_export.common.child import Child, Ended, Hung
 from posenc_export.errors import BadInput, ToolFailed
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.requests import check_readable, check_trusted, prepare
 from posenc_export.validation.apart.messages import ERRORS, Message, Request, read, row_read
-from posenc_export.validation.apart.process import Child, Ended, Hung
 from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
 from posenc_export.validation.report.basis import basis_of

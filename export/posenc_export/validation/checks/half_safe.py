@@ -20,11 +20,11 @@ from posenc_export.arrays import free
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.golden import read_golden
 from posenc_export.bundle.rules import rules_of
+from posenc_export.common.limit import stop_python, within
 from posenc_export.errors import first_line
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.dtypes import HALVES
 from posenc_export.runtimes import TAKES_LONGER, Missing
-from posenc_export.runtimes.limit import stop_python, within
 from posenc_export.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.runtimes.openvino import compiled_model, outputs_of
 from posenc_export.validation.checks import Context, Finding, Words, check

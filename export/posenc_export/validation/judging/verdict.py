@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from posenc.encoding import Tolerance
+from posenc_export.common.limit import TIMEOUT, check_limits
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.runtimes.limit import TIMEOUT, check_limits
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]

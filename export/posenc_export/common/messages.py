@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, NoReturn
 
+from posenc_export.common.child import Child, Ended, Hung, end_with_parent
+from posenc_export.common.memory_limit import limit_memory
 from posenc_export.errors import BadInput, Overloaded, PosencError, ToolFailed, first_line, one_line
-from posenc_export.runtimes.memory_limit import limit_memory
-from posenc_export.runtimes.process import end_with_parent
 
 ERRORS: dict[str, type[PosencError]] = {kind.__name__: kind for kind in (BadInput, ToolFailed)}
 """The errors that end such a process, by name."""
@@ -64,3 +64,29 @@ def raise_error(kind: bytes, content: bytes, prefix: str = "") -> NoReturn:
         raise ValueError("no message of an error")
     # names in the file, which anybody may have made, are quoted in these words
     raise ERRORS[said[0]](prefix + one_line(said[1]))
+
+
+def answer_of(program: Sequence[str], kind: bytes, *, shown: str, doing: str, seconds: float) -> object:
+    """Return the one thing that a process of its own says; raise BadInput, in one line, where it fails or is late.
+
+    Args:
+        program: what Python runs.
+        kind: of the message.
+        shown: the file that it works on, as its user gave it.
+        doing: what it does to it: "reading", "extending".
+        seconds: how long it may take; 0 for any.
+    """
+    child = Child(program)
+    try:
+        said, _, content = child.line(seconds or None).partition(b" ")
+        if said != kind:
+            raise_error(said, content, f"{shown}: ")
+        return json.loads(content)
+    except Hung:
+        raise BadInput(f"{shown}: {doing} it takes longer than {seconds:g} s: give more with --timeout") from None
+    except Ended as ended:
+        raise BadInput(f"{shown}: the process that is {doing} it {ended}") from None
+    except ValueError as error:
+        raise ToolFailed(f"{shown}: the process that is {doing} it sent what no such process sends") from error
+    finally:
+        child.end()

@@ -1,8 +1,9 @@
-"""A child process that validates a bundle: its lines, and its end, by itself or by SIGKILL."""
+"""A child process that works on what a stranger made: its lines, and its end, by itself or by SIGKILL."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import queue
 import signal
@@ -15,13 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from posenc_export.runtimes.process import import_folders, signal_name
-from posenc_export.validation.apart.messages import LINE
+import posenc
 
+LINE = 2**26
+"""Bytes of the longest line."""
 AHEAD = 1000
 """Lines that may wait to be read."""
 LAST = 4096
 """Bytes that are read from the end of what libraries printed."""
+
+
+PR_SET_PDEATHSIG = 1
 
 
 class Hung(Exception):
@@ -131,3 +136,22 @@ def _end(
             pipe.close()
     errors.close()
     scratch.cleanup()
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, as SIGABRT."""
+    return next((known.name for known in signal.Signals if known == number), str(number))
+
+
+def import_folders() -> list[str]:
+    """Return where this process finds modules, without the current folder, unless this package lies there."""
+    own = [str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[2])]
+    current = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
+    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in current]
+    return list(dict.fromkeys([*folders, *own]))
+
+
+def end_with_parent() -> None:
+    """Ask the system (Linux) to end this process with the thread that started it: nobody else would."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
