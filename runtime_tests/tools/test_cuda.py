@@ -261,10 +261,10 @@ def test_the_command_places_and_says_that_nothing_ran(cli: Cli) -> None:
     need("cuda-placement")
     result = cli("cuda", "--placement", "--scheme", "learned_2d", "--save", "placed.md")
     assert result.exit_code == 0, result.output
-    assert result.output.splitlines()[-1] == f"8 files placed on CUDA; {NOT_RUN}"
+    assert result.output.splitlines()[-1] == f"9 files placed on CUDA; {NOT_RUN}"
     text = Path("placed.md").read_text(encoding="utf-8")
-    assert text.startswith(f"8 files placed on CUDA; {NOT_RUN}\n")
-    assert "| learned_2d | baked | 8 |" in text
+    assert text.startswith(f"9 files placed on CUDA; {NOT_RUN}\n")
+    assert "| learned_2d | baked | 9 |" in text
 
 
 def test_where_nothing_can_be_placed_that_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
