@@ -31,7 +31,7 @@ ANOTHER = {
     ("swin_cpb", "baked"): "swin_bias",
 }
 """Schemes whose files hold the numbers of another, which is the truth about such a file."""
-QUICK = {"rope_nd", "xpos", "t5_bias", "swin_bias", "sincos_3d", "attention_temperature", "learned_2d", "dinov3"}
+QUICK = {"learned_2d", "xpos", "t5_bias", "deberta_buckets", "attention_temperature"}
 """Schemes of which a file is read in the quick run: one of each kind of observation."""
 
 
