@@ -35,6 +35,7 @@ class Gather(OpRun):
     op_domain = ""
 
     def _run(self, table: Any, index: Any, axis: int = 0) -> tuple[Any]:
+        axis %= table.ndim
         rows = table.shape[axis]
         wrong = (index < -rows) | (index >= rows)
         taken = np.take(table, np.where(wrong, 0, index), axis=axis)
