@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.turning import rounded
 from posenc.ports import Array, Floats, Integers
 
@@ -24,7 +24,7 @@ def reference(call: Call, *, beta: float, step: int, offset: int) -> tuple[Array
 
 
 @fits("factor", family="temperature")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the step from where the factor grows, the offset from the first step, and beta from how much it grows."""
     factor = seen.numbers.astype(np.float64)
     grows = np.flatnonzero(np.diff(factor) > seen.spacing) + 1
@@ -34,6 +34,6 @@ def fit(seen: Observation) -> Iterator[Fit]:
     last = (seen.first + len(factor) - 1 + offset) // step
     for beta in rounded(float((factor[-1] - 1.0) / np.log(1.0 + last))):
         positions = seen.first + np.arange(len(factor))
-        yield Fit(
+        yield Guess(
             {"beta": beta, "step": step, "offset": offset}, factors(positions, beta=beta, step=step, offset=offset)
         )

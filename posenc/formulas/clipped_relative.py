@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.ports import Array, Floats, Integers
 
 
@@ -49,7 +49,7 @@ def added_values(call: Call, *, rows: Rows) -> tuple[Array]:
 
 
 @fits("index", family="relative")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess how many rows lie on either side from the row of distance 0, and from where rows repeat."""
     queries, keys = seen.numbers.shape
     relative = np.arange(keys) - (np.arange(queries) + keys - queries)[:, None]
@@ -62,4 +62,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
         if not (index != at_zero + turned).any():
             continue  # nothing is clipped in sight: other encodings count distances, too
         left, right = (before, after) if distance == "key_minus_query" else (after, before)
-        yield Fit({"left": left, "right": right, "distance": distance}, index)
+        yield Guess({"left": left, "right": right, "distance": distance}, index)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.rows import waves
 from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import Array
@@ -41,7 +41,7 @@ def chunk_shift_reference(call: Call) -> tuple[Array]:
 
 
 @fits("rows", family="relative")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the base from sines and cosines by turns that go back from row to row: both ways, or behind alone."""
     half, count = seen.width // 2, len(seen.numbers)
     if len(seen.places) != 1 or seen.width % 2 or count < 4:
@@ -52,4 +52,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
         inv_freq = base ** (-np.arange(half) / half)
         for style, farthest in (("both", (count - 1) // 2), ("descending", count - 1)):
             expected = waves(farthest - np.arange(count), inv_freq, interleaved=True)[0]
-            yield Fit({"d_model": seen.width, "style": style, "base": base}, expected)
+            yield Guess({"d_model": seen.width, "style": style, "base": base}, expected)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of_scores, fits
+from posenc.formulas.fitting import Guess, Observation, call_of_scores, fits
 from posenc.ports import Array, Floats, Integers
 
 
@@ -31,7 +31,7 @@ FARTHEST = 4096
 
 
 @fits("index", family="relative")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the buckets from the first distance that shares one, as far as a stored row for each distance shows it."""
     last = seen.numbers[-1]
     buckets = np.abs(last[::-1]) if len(last) and last[-1] == 0 else np.zeros(0)
@@ -48,5 +48,5 @@ def fit(seen: Observation) -> Iterator[Fit]:
         for far in range(count // 2 + 2, min(FARTHEST, 64 * len(buckets))):
             if count // 2 > 1 and np.array_equal(by_logarithm(distance, num_buckets=count, far=far), buckets):
                 (expected,) = reference(call_of_scores(seen), num_buckets=count, far=far)
-                yield Fit({"num_buckets": count, "max_distance": far}, expected[0])
+                yield Guess({"num_buckets": count, "max_distance": far}, expected[0])
                 return

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of, fits
+from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.turning import axes_of_pairs, bases_of, rounded, turn_along
 from posenc.ports import Array
@@ -37,7 +37,7 @@ def reference(
 
 
 @fits("rotation", family="rotary")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess a base, or the shortest and the longest period, from how far the first place is turned, and each next."""
     quarter = seen.width // 2
     if len(seen.places) != 2 or seen.width % 2 or axes_of_pairs(seen) != [0] * quarter + [1] * quarter:
@@ -56,4 +56,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
         call = call_of(seen)
         cos, sin = reference(call, head_dim=4 * quarter, rope_theta=base, periods=(low, high), pairs=pairs)
         named = {"rope_theta": base} if base is not None else {"min_period": low, "max_period": high}
-        yield Fit({"head_dim": 4 * quarter, **named, "layout": seen.layout}, (cos + 1j * sin)[0])
+        yield Guess({"head_dim": 4 * quarter, **named, "layout": seen.layout}, (cos + 1j * sin)[0])

@@ -1,9 +1,9 @@
 """Formulas asked backward: from numbers that somebody's graph holds to the scheme, and the parameters, that make them.
 
     @fits("rows")
-    def fit(seen: Observation) -> Iterator[Fit]:
+    def fit(seen: Observation) -> Iterator[Guess]:
         for base in bases_of(seen):
-            yield Fit({"dim": 16, "base": base}, rows_of(seen.sizes, dim=16, base=base))
+            yield Guess({"dim": 16, "base": base}, rows_of(seen.sizes, dim=16, base=base))
 
 A fit may search as it likes, and guess. What makes a guess true is here, for all: the numbers that the formula itself
 gives for the guessed parameters are those that were seen, within what their dtype can tell apart. A fit that guesses
@@ -85,7 +85,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Guess:
     """Parameters that may explain an observation, and the numbers that the formula gives for them, in its form."""
 
     parameters: Mapping[str, Value]
@@ -93,7 +93,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class SchemeMatch:
     """The scheme that an observation is of, with its parameters, and the word of inspections for its kind."""
 
     family: str
@@ -124,23 +124,23 @@ def call_of_scores(seen: Observation) -> Call:
     return Call(ports, feeds, None, keys)
 
 
-Fitting = Callable[[Observation], Iterator[Fit]]
+FitFunction = Callable[[Observation], Iterator[Guess]]
 
 
 @dataclass(frozen=True)
-class Backward:
+class FormulaFit:
     """A formula asked backward: the scheme, what it explains, the word of inspections for its kind, and how."""
 
     scheme: str
     kinds: tuple[Kind, ...]
     family: str
-    fit: Fitting
+    fit: FitFunction
 
 
-FITS: Registry[Backward] = Registry("formula", "posenc.formulas")
+FITS: Registry[FormulaFit] = Registry("formula", "posenc.formulas")
 
 
-def fits(*kinds: Kind, family: str) -> Callable[[Fitting], Fitting]:
+def fits(*kinds: Kind, family: str) -> Callable[[FitFunction], FitFunction]:
     """Register a fit for observations of some kinds; its file has the name of the scheme.
 
     Args:
@@ -148,22 +148,22 @@ def fits(*kinds: Kind, family: str) -> Callable[[Fitting], Fitting]:
         family: What inspections call encodings of this kind: rotary, grid, window, relative, ...
     """
 
-    def register(fit: Fitting) -> Fitting:
+    def register(fit: FitFunction) -> FitFunction:
         scheme = fit.__module__.rpartition(".")[2]
-        FITS.add(scheme, Backward(scheme, kinds, family, fit), fit.__module__)
+        FITS.add(scheme, FormulaFit(scheme, kinds, family, fit), fit.__module__)
         return fit
 
     return register
 
 
-def explained(seen: Observation) -> Fitted | None:
+def find_scheme(seen: Observation) -> SchemeMatch | None:
     """Return the first scheme whose formula gives an observation; None where none does."""
     if not np.isfinite(seen.numbers).all() or not np.ptp(np.abs(seen.numbers)):
         return None
     for backward in FITS.values():
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
             if seen.agrees(guess.numbers):
-                return Fitted(backward.family, backward.scheme, guess.parameters)
+                return SchemeMatch(backward.family, backward.scheme, guess.parameters)
     return None
 
 

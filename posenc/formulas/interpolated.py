@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.resampling import Resampling, matrices, resampled
 from posenc.parameters import Value
 from posenc.ports import Array, Floats
@@ -52,7 +52,7 @@ WAYS = tuple(
 
 
 @fits("rows", family="grid")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Find the learned grid among what is stored, of another size, and how it was resampled."""
     if len(seen.places) != 2 or seen.width < 2:
         return
@@ -69,7 +69,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
                 "mode": "bicubic" if how.cubic else "bilinear",
             }
             named |= {"antialias": how.antialias, "align_corners": how.align_corners}
-            yield Fit(named, resampled(grid, how, seen.places))
+            yield Guess(named, resampled(grid, how, seen.places))
 
 
 def _grid(table: Array, seen: Observation) -> Floats | None:

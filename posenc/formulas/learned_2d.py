@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of, fits
+from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.ports import Array, Floats
 
 
@@ -19,7 +19,7 @@ def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: st
 
 
 @fits("rows", family="grid")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Find the rows of each half of the features in the tables that the numbers were made of."""
     half = seen.width // 2
     if len(seen.places) != 2 or seen.width % 2:
@@ -32,7 +32,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
         if all(any(_holds(table, part) for table in seen.stored) for part in (rows, columns)):
             tables = [part.astype(np.float64) for part in (rows, columns)]
             (expected,) = reference(tables, call_of(seen), order=order, tensor_layout="bhwd")
-            yield Fit({"dim": seen.width, "order": order}, expected[0])
+            yield Guess({"dim": seen.width, "order": order}, expected[0])
 
 
 def _holds(table: Array, rows: Array) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.frequencies import Frequencies, roformer
 from posenc.formulas.parts.turning import bases_of, frequencies_of
@@ -29,7 +29,7 @@ def reference(
 
 
 @fits("rotation", family="rotary")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the base of one position a token from turns; types that scale frequencies are told by the reader."""
     if len(seen.places) != 1 or seen.layout not in ("halves", "interleaved"):
         return
@@ -44,4 +44,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
         }
         if seen.head_dim > 2 * seen.width:
             named["rotary_dim"] = 2 * seen.width
-        yield Fit(named, np.exp(1j * angle))
+        yield Guess(named, np.exp(1j * angle))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.turning import turn_along
 from posenc.ports import Array, Floats
@@ -26,7 +26,7 @@ def reference(call: Call, *, frequencies: Floats, pairs: rotation.Pairs) -> tupl
 
 
 @fits("rotation", family="rotary")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Measure the learned frequencies of each head: turns along the row, and along the column."""
     if seen.numbers.ndim != 4 or seen.layout != "interleaved":
         return
@@ -35,4 +35,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
     flat = seen.numbers.reshape(height, width, heads * pairs)
     down, across = turn_along(flat, 0), turn_along(flat, 1)
     angle = np.arange(height)[:, None, None] * down + np.arange(width)[:, None] * across
-    yield Fit({"heads": heads, "head_dim": 2 * pairs}, np.exp(1j * angle).reshape(seen.numbers.shape))
+    yield Guess({"heads": heads, "head_dim": 2 * pairs}, np.exp(1j * angle).reshape(seen.numbers.shape))

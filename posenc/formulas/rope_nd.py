@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of, fits
+from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.turning import axes_of_pairs, bases_of, turn_along
 from posenc.parameters import Value
@@ -77,7 +77,7 @@ def _frequency(axial: Axial, k: int, axis: int, place: int) -> float:
 
 
 @fits("rotation", family="rotary")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess which axis turns each pair, how frequencies are shared out, and their bases from turns along each axis."""
     axes = axes_of_pairs(seen)
     if seen.layout not in ("halves", "interleaved", "axis_halves") or len(seen.places) < 2 or axes is None:
@@ -102,7 +102,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
                 named |= {} if frequencies == "own" else {"frequencies": frequencies}
                 named |= {"order": "by_turns"} if alternating else {}
                 named |= {} if order == tuple(range(count)) else {"axis_order": order}
-                yield Fit(named, (cos + 1j * sin)[0])
+                yield Guess(named, (cos + 1j * sin)[0])
 
 
 def _thetas(axial: Axial, axes: Sequence[int], turns: Floats) -> Iterator[tuple[float, ...]]:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of, fits
+from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts.turning import bases_of, frequencies_of, rounded, varying
 from posenc.ports import Array, Floats
 
@@ -45,7 +45,7 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
 
 
 @fits("rows", family="grid")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess how many features are the frame's from what each column varies by, and bases and scales from turns."""
     if seen.numbers.ndim != 4 or seen.width < 6:
         return
@@ -68,4 +68,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
                 (expected,) = reference(call_of(seen), parameters=parameters)
                 named = {"dim": seen.width, "temporal": of_frame, "base": base, "order": order}
                 divisors = {"spatial_interpolation_scale": spatial, "temporal_interpolation_scale": temporal}
-                yield Fit({**named, **divisors}, expected[0])
+                yield Guess({**named, **divisors}, expected[0])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of, fits
+from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts.resampling import Resampling, resampled
 from posenc.formulas.parts.windows import of_places
 from posenc.ports import Array, Floats
@@ -39,7 +39,7 @@ def reference(
 
 
 @fits("bias", family="window")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the window from rectangles of as many places, and take the table from the bias itself.
 
     What the distance on a line says alone is no window: that symmetry must be broken.
@@ -64,10 +64,10 @@ def fit(seen: Observation) -> Iterator[Fit]:
                 table = np.concatenate([table, first[:, 0, 1:2].T, first[:, 1:2, 0].T, first[:, 0, :1].T])
             call = call_of(seen)
             (bias,) = reference(call, table=table, window=(height, width), cubic=False, fixed=True, add=False)
-            yield Fit(named, bias[0])
+            yield Guess(named, bias[0])
 
 
-def _resized(seen: Observation) -> Iterator[Fit]:
+def _resized(seen: Observation) -> Iterator[Guess]:
     """Yield stored tables of other windows, resized to that of the bias, whose sides are those of its places."""
     heads, places = seen.numbers.shape[:2]
     for table in seen.stored:
@@ -81,7 +81,7 @@ def _resized(seen: Observation) -> Iterator[Fit]:
                     rows = flat.astype(np.float64)
                     (bias,) = reference(call_of(x), table=rows, window=window, cubic=cubic, fixed=False, add=False)
                     named = {"heads": heads, "window": window}
-                    yield Fit({**named, "interpolation": "bicubic" if cubic else "bilinear"}, bias[0])
+                    yield Guess({**named, "interpolation": "bicubic" if cubic else "bilinear"}, bias[0])
 
 
 def _table(bias: Floats, window: tuple[int, int]) -> Floats:

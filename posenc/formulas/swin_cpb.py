@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of, fits
+from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts.windows import of_places
 from posenc.ports import Array, Floats
 
@@ -48,7 +48,7 @@ LARGEST = 64
 
 
 @fits("bias", family="window")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Find the network among what is stored, and guess the window that it was pretrained with."""
     heads, places = seen.numbers.shape[:2]
     for weights in _networks(seen.stored, heads):
@@ -66,7 +66,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
                     continue
                 call = call_of(Observation("rows", np.zeros((*sides, 1)), seen.spacing))
                 (bias,) = reference(call, weights=weights, pretrained=pretrained, window=None, add=False)
-                yield Fit({"heads": heads, "hidden": len(weights[1]), "pretrained_window": pretrained}, bias[0])
+                yield Guess({"heads": heads, "hidden": len(weights[1]), "pretrained_window": pretrained}, bias[0])
 
 
 def _networks(stored: tuple[Array, ...], heads: int) -> Iterator[Weights]:

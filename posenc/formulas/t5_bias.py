@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, call_of_scores, fits
+from posenc.formulas.fitting import Guess, Observation, call_of_scores, fits
 from posenc.ports import Array, Bools, Floats, Integers
 
 
@@ -36,7 +36,7 @@ MOST = 512
 
 
 @fits("bias", family="t5")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the buckets from where the bias changes with the distance, as far as a stored row for each shows it."""
     by_distance = _by_distance(seen)
     if by_distance is None:
@@ -55,7 +55,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
                 weight[_buckets(distances, count, far, bidirectional)] = numbers
                 (bias,) = reference(call_of_scores(seen), weight=weight, far=far, bidirectional=bidirectional)
                 sizes = {"heads": len(seen.numbers), "num_buckets": count, "max_distance": far}
-                yield Fit({**sizes, "bidirectional": bidirectional}, bias[0])
+                yield Guess({**sizes, "bidirectional": bidirectional}, bias[0])
                 return
 
 

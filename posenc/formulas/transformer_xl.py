@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.rows import waves
 from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import SEQ, Array, Axis
@@ -44,7 +44,7 @@ def shift_reference(call: Call, *, attention: Attention) -> tuple[Array]:
 
 
 @fits("rows", family="relative")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the base from sines and cosines that turn back from row to row, down to distance 0 or below."""
     half, count = seen.width // 2, len(seen.numbers)
     if len(seen.places) != 1 or seen.width % 2 or count < 4:
@@ -56,4 +56,4 @@ def fit(seen: Observation) -> Iterator[Fit]:
         # rows of as many keys as queries end at 1 - seq; those behind alone end at 0
         for attention, farthest in (("causal", count - 1), ("bi", count // 2)):
             expected = waves(farthest - np.arange(count), inv_freq, interleaved=False)[0]
-            yield Fit({"d_model": seen.width, "attention": attention, "base": base}, expected)
+            yield Guess({"d_model": seen.width, "attention": attention, "base": base}, expected)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.turning import bases_of, frequencies_of, rounded
 from posenc.ports import Array, Floats
@@ -38,7 +38,7 @@ def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> t
 
 
 @fits("rotation", family="rotary")
-def fit(seen: Observation) -> Iterator[Fit]:
+def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the base from turns, and from how pairs fade gamma, the base of the scale and the center."""
     if len(seen.places) != 1 or seen.layout not in ("halves", "interleaved"):
         return
@@ -58,7 +58,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
             scale = np.power(zeta, sign * (positions[:, None] - middle) / scale_base)
             expected = scale * np.exp(1j * positions[:, None] * np.power(base, -share))
             named = {"head_dim": 2 * seen.width, "rope_theta": base, "gamma": gamma, "scale_base": scale_base}
-            yield Fit({**named, "center": middle, "layout": seen.layout}, expected)
+            yield Guess({**named, "center": middle, "layout": seen.layout}, expected)
 
 
 def _scales(slopes: Floats, share: Floats) -> Iterator[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""`--check-positions`: NaN for a position out of range, where a device refuses none, as CUDA."""
+"""`--check-positions`: NaN for a position out of range on devices that refuse none, such as CUDA."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
@@ -22,6 +23,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.carries import are_looked_up, limits_of
 from posenc_export.errors import BadInput
+from posenc_export.formats.onnx.checked_positions import check_positions
 from posenc_export.validation.judging.verdict import Verdict
 from posenc_export.validation.report.result import ValidateResult
 
@@ -182,6 +184,21 @@ def test_the_check_runs_on_cuda(tmp_path: Path, index_dtype: str) -> None:
     stored = {tensor.name: tensor for tensor in graph.initializer}
     kinds = {stored[node.input[0]].data_type for node in checks}
     assert kinds == {onnx.TensorProto.INT32 if index_dtype == "int32" else onnx.TensorProto.INT64}
+
+
+def test_an_axis_that_is_counted_from_the_end_is_checked() -> None:
+    """A user's module may look up columns."""
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+        g (int64[2] i, float[3, 2] x) => (float[3, 2] y) { t = Gather <axis = -1> (table, i) y = Add (x, t) }"""
+    made = onnx.parser.parse_model(text)
+    table = np.arange(15, dtype=np.float32).reshape(3, 5)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+    model = onnx_ir.serde.deserialize_model(made)
+    check_positions(model)
+    session = ReferenceEvaluator(onnx_ir.serde.serialize_model(model), new_ops=[Gather])
+    y = np.asarray(next(iter(session.run(None, {"i": np.array([4, 5]), "x": np.zeros((3, 2), np.float32)}))))
+    assert np.isnan(y).tolist() == [[False, True]] * 3
+    assert np.array_equal(y[:, 0], table[:, 4])
 
 
 def test_without_the_check_zeros_are_taken_for_rows(tmp_path: Path) -> None:

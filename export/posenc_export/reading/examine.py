@@ -269,7 +269,7 @@ def _encoding(
         errors=errors,
         rounded=measuring.rounded(named),
         moved=form.moved,
-        scheme=scheme_of(form.family, form.name, form.parameters),
+        scheme=scheme_of(form),
     )
 
 

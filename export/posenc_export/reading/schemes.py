@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from posenc.formulas.fitting import FITS, Fitted
+from posenc.formulas.fitting import SchemeMatch
 from posenc.parameters import Value
-from posenc_export.reading.recognise.named import Parameter
+from posenc_export.reading.recognise.named import Form, Parameter
 
 Parameters = Mapping[str, Parameter]
 Words = Iterator[tuple[str, Value]]
 LAYOUTS = ("halves", "interleaved")
 HELD = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
 """Parameters of a rotation that are not those of its type."""
-UNSAID = ("frequencies_dtype", "first_feature", "tables", "slopes", "position_scale")
-"""Parameters that no scheme has: numbers that were rounded, or features that do not begin at 0."""
+UNSAID = ("frequencies_dtype", "first_feature", "tables", "slopes", "position_scale", "class_tokens")
+"""Parameters that no scheme has: rounded numbers, features that do not begin at 0, tokens before those of a grid."""
 
 
-def scheme_of(family: str, name: str, parameters: Parameters) -> str:
-    """Return an encoding as it is typed, `rope -p head_dim=128 -p rope_theta=500000`; nothing where no scheme has it.
-
-    Args:
-        family: its kind, as an inspection has it.
-        name: its form within it.
-        parameters: as they were read.
-    """
-    if name in FITS.names():
-        return Fitted(family, name, dict(parameters)).words
-    reading = READINGS.get(family)
-    if reading is None or any(key in parameters for key in UNSAID):
+def scheme_of(form: Form) -> str:
+    """Return a form as it is typed, `rope -p head_dim=128 -p rope_theta=500000`; nothing where no scheme has it."""
+    if form.scheme:
+        return form.scheme
+    reading = READINGS.get(form.family)
+    if reading is None or any(key in form.parameters for key in UNSAID):
         return ""
-    found = reading(name, parameters)
-    return "" if found is None else Fitted(family, found[0], dict(found[1])).words
+    found = reading(form.name, form.parameters)
+    return "" if found is None else SchemeMatch(form.family, found[0], dict(found[1])).words
 
 
 def _rotary(name: str, parameters: Parameters) -> tuple[str, Words] | None:
@@ -77,6 +71,10 @@ def _of_sections(parameters: Parameters) -> Words:
     yield from _kept(parameters, ("head_dim", "section_layout", "rope_theta", "layout"))
 
 
+def _of_places(parameters: Parameters) -> Words:
+    return _kept(parameters, ("head_dim", "rope_theta", "layout"))
+
+
 ROTATIONS: Mapping[str, tuple[str, Callable[[Parameters], Words], bool]] = {
     "default": ("rope", _default, False),
     "linear": ("rope", _of_type("linear"), False),
@@ -84,6 +82,8 @@ ROTATIONS: Mapping[str, tuple[str, Callable[[Parameters], Words], bool]] = {
     "llama3": ("rope", _of_type("llama3"), False),
     "yarn": ("rope", _with_factor, True),
     "mrope": ("mrope", _of_sections, False),
+    "rope_2d": ("rope_2d", _of_places, False),
+    "dinov3": ("dinov3", _of_places, False),
 }
 """By the form of a rotation, its scheme, how its parameters are said, and whether one multiplies cosines and sines."""
 

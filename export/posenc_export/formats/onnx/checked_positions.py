@@ -9,8 +9,8 @@ WebGPU gives some row. With the check, the CPU refuses as before, and every othe
     places[positions]    a table of whole numbers has no NaN: Where(any position is wrong, NaN, 0) is added to the first
                          numbers that are computed from what was looked up, to a small table where there is one
 
-All of it is integer arithmetic on one number a position, beside the look-ups that a graph has anyway. A look-up whose
-index cannot leave its table, such as that of a digit, stays as it is.
+The check is a few operations on integers, one number a position. A look-up whose index cannot leave its table, such as
+that of a digit, stays as it is. New nodes go to the end of the graph, which is sorted at last.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ SMALL = 2**16
 FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")
 
 
-def check_positions(model: ir.Model) -> int:
+def check_positions(model: ir.Model) -> None:
     """Make each look-up by numbers of a call give NaN for an index that its table does not have, in place.
 
-    Returns how many look-ups are checked: 0 where no number of a call can leave a table.
     Raises BadInput for a look-up inside a loop or a branch, and for outputs of whole numbers, which have no NaN.
     """
     graph = model.graph
-    ranges = Ranges()
+    ranges = IntegerRanges()
     lookups = [lookup for lookup in _lookups(graph, _called(graph)) if not lookup.stays_inside(ranges)]
-    rows = Rows(graph, ranges)
+    rows = NanTables(graph, ranges)
     flags = []
     for lookup in lookups:
         if lookup.has_floats:
@@ -60,11 +59,10 @@ def check_positions(model: ir.Model) -> int:
     for lookup, flag in flags:
         _spread(graph, lookup, flag)
     graph.sort()
-    return len(lookups)
 
 
 @dataclass(frozen=True)
-class Lookup:
+class TableRead:
     """A Gather by numbers of a call.
 
     Attributes:
@@ -82,7 +80,7 @@ class Lookup:
         """Whether the table is stored, and can hold a row of NaN."""
         return self.table.is_initializer() and self.rows is not None and _is_float(self.table)
 
-    def stays_inside(self, ranges: Ranges) -> bool:
+    def stays_inside(self, ranges: IntegerRanges) -> bool:
         """Return whether no call can have an index that the table has not."""
         least, largest = ranges.of(self.index)
         return self.rows is not None and least >= 0 and largest < self.rows
@@ -92,8 +90,7 @@ def _called(graph: ir.Graph) -> set[ir.Value]:
     """Return the values whose numbers depend on numbers of the inputs, not on their sizes alone."""
     called = set(graph.inputs)
     for n in graph:
-        if any(isinstance(a.value, list) or a.type.name in ("GRAPH", "GRAPHS") for a in n.attributes.values()):
-            _refuse_inside(n)
+        _refuse_inside(n)
         if n.op_type not in SIZES and any(value in called for value in n.inputs if value is not None):
             called.update(n.outputs)
     return called
@@ -106,7 +103,7 @@ def _refuse_inside(n: ir.Node) -> None:
         raise BadInput(f"--check-positions does not reach look-ups inside {n.op_type} ({n.name}): leave it out")
 
 
-def _lookups(graph: ir.Graph, called: set[ir.Value]) -> Iterator[Lookup]:
+def _lookups(graph: ir.Graph, called: set[ir.Value]) -> Iterator[TableRead]:
     """Yield the look-ups by numbers of a call."""
     for n in graph:
         if n.op_type != "Gather" or n.domain not in ("", "ai.onnx"):
@@ -115,23 +112,26 @@ def _lookups(graph: ir.Graph, called: set[ir.Value]) -> Iterator[Lookup]:
         if table is None or index not in called:
             continue
         axis = n.attributes.get_int("axis", 0)
+        if axis < 0 and table.shape is None:
+            raise BadInput(f"--check-positions needs the rank of the table that {n.name} looks up: leave it out")
+        axis = axis % len(table.shape) if table.shape is not None else axis
         size = table.shape[axis] if table.shape is not None else None
-        yield Lookup(n, table, index, axis, size if isinstance(size, int) else None)
+        yield TableRead(n, table, index, axis, size if isinstance(size, int) else None)
 
 
 # ---- tables of numbers: a row of NaN ---------------------------------------------------------------------------------
 
 
 @dataclass
-class Rows:
+class NanTables:
     """Tables with a row of NaN, and the indices that end in it: each is written once."""
 
     graph: ir.Graph
-    ranges: Ranges
+    ranges: IntegerRanges
     tables: dict[tuple[ir.Value, int], ir.Value] = field(default_factory=dict)
     indices: dict[tuple[ir.Value, int], ir.Value] = field(default_factory=dict)
 
-    def check(self, lookup: Lookup) -> None:
+    def check(self, lookup: TableRead) -> None:
         """Have a look-up find a row of NaN where its index is wrong."""
         assert lookup.rows is not None
         key, end = (lookup.table, lookup.axis), (lookup.index, lookup.rows)
@@ -144,7 +144,7 @@ class Rows:
         if not any(lookup.table.uses()):
             self.graph.initializers.pop(str(lookup.table.name), None)
 
-    def _with_nan(self, lookup: Lookup) -> ir.Value:
+    def _with_nan(self, lookup: TableRead) -> ir.Value:
         stored = lookup.table.const_value
         assert stored is not None
         numbers = stored.numpy()
@@ -152,7 +152,7 @@ class Rows:
         nan = np.full(shape, np.nan, numbers.dtype)
         return initializer(self.graph, f"{lookup.table.name}_or_nan", np.concatenate([numbers, nan], lookup.axis))
 
-    def _checked(self, lookup: Lookup, rows: int) -> ir.Value:
+    def _checked(self, lookup: TableRead, rows: int) -> ir.Value:
         name, index = str(lookup.index.name), lookup.index
 
         def whole(text: str, number: int, rank: int = 0) -> ir.Value:
@@ -169,17 +169,17 @@ class Rows:
         wrong = node("Div", f"{name}_wrong_{rows}", row.outputs[0], end)
         refused = node("Gather", f"{name}_refused_{rows}", whole("none", 0, rank=1), wrong.outputs[0])
         checked = node("Add", f"{name}_checked_{rows}", row.outputs[0], refused.outputs[0])
-        return _put(self.graph, lookup.gather, [*nodes, row, wrong, refused, checked], index)
+        return _put(self.graph, [*nodes, row, wrong, refused, checked], index)
 
 
 # ---- tables of whole numbers: NaN in what is computed of them --------------------------------------------------------
 
 
-def _any_wrong(graph: ir.Graph, lookup: Lookup) -> ir.Value:
+def _any_wrong(graph: ir.Graph, lookup: TableRead) -> ir.Value:
     """Return 1 where an index of a call is wrong, else 0: a single int32."""
     import onnx_ir as ir
 
-    gather, index, name = lookup.gather, lookup.index, str(lookup.gather.name)
+    index, name = lookup.index, str(lookup.gather.name)
     kind = index.dtype.numpy() if index.dtype is not None else np.int64
     nodes = []
     if lookup.rows is None:
@@ -197,10 +197,10 @@ def _any_wrong(graph: ir.Graph, lookup: Lookup) -> ir.Value:
     wrong = node("Or", f"{name}_wrong", below.outputs[0], beyond.outputs[0])
     ones = node("Cast", f"{name}_ones", wrong.outputs[0], to=ir.DataType.INT32)
     largest = node("ReduceMax", f"{name}_any_wrong", ones.outputs[0], keepdims=0)
-    return _put(graph, gather, [*nodes, below, inside, beyond, wrong, ones, largest], None)
+    return _put(graph, [*nodes, below, inside, beyond, wrong, ones, largest])
 
 
-def _spread(graph: ir.Graph, lookup: Lookup, flag: ir.Value) -> None:
+def _spread(graph: ir.Graph, lookup: TableRead, flag: ir.Value) -> None:
     """Add NaN, where a look-up of whole numbers was wrong, to the first numbers that are computed of it."""
     import onnx_ir as ir
 
@@ -213,7 +213,7 @@ def _spread(graph: ir.Graph, lookup: Lookup, flag: ir.Value) -> None:
             kind = like.dtype.numpy() if like.dtype is not None else np.float32
             numbers = {"nan": np.nan, "zero": 0}
             either = [initializer(graph, f"{name}_{word}", np.array(n, kind)) for word, n in numbers.items()]
-            nan = _put(graph, lookup.gather, [truth, node("Where", name, truth.outputs[0], *either)], None)
+            nan = _put(graph, [truth, node("Where", name, truth.outputs[0], *either)])
             nan.type, nan.shape = like.type, ir.Shape(())
             nans[like.dtype] = nan
         return nans[like.dtype]
@@ -259,8 +259,7 @@ def _add(graph: ir.Graph, place: ir.Value, nan: ir.Value) -> None:
     """Add a number to a value, for all who use it."""
     users = list(place.uses())
     total = node("Add", f"{place.name}_plus_{nan.name}", place, nan)
-    total.outputs[0].type, total.outputs[0].shape = place.type, place.shape
-    _before(graph, users[0].node if users else None, [total])
+    _put(graph, [total], place)
     for user in users:
         user.node.replace_input_with(user.idx, total.outputs[0])
     for i, output in enumerate(graph.outputs):
@@ -270,20 +269,13 @@ def _add(graph: ir.Graph, place: ir.Value, nan: ir.Value) -> None:
             graph.outputs[i] = total.outputs[0]
 
 
-def _put(graph: ir.Graph, at: ir.Node, nodes: Sequence[ir.Node], like: ir.Value | None) -> ir.Value:
-    """Put nodes in front of one, and return what the last gives, with the type and shape of a value."""
-    graph.insert_before(at, list(nodes))
+def _put(graph: ir.Graph, nodes: Sequence[ir.Node], like: ir.Value | None = None) -> ir.Value:
+    """Put nodes behind all others, and return what the last gives, with the type and shape of a value."""
+    graph.extend(list(nodes))
     result = nodes[-1].outputs[0]
     if like is not None:
         result.type, result.shape = like.type, like.shape
     return result
-
-
-def _before(graph: ir.Graph, at: ir.Node | None, nodes: Sequence[ir.Node]) -> None:
-    if at is None:
-        graph.extend(list(nodes))
-    else:
-        graph.insert_before(at, list(nodes))
 
 
 def _elements(value: ir.Value) -> int:
@@ -316,7 +308,7 @@ def _without_nan_row(array: Array, axis: int) -> Array:
 
 
 @dataclass
-class Ranges:
+class IntegerRanges:
     """The least and the largest integer that values may hold, as far as the nodes before them say it."""
 
     found: dict[ir.Value, Range] = field(default_factory=dict)
@@ -324,7 +316,6 @@ class Ranges:
     def of(self, value: ir.Value) -> Range:
         """Return the range of one value."""
         if value not in self.found:
-            self.found[value] = ANY  # what a loop would give, if graphs had any
             self.found[value] = self._stored(value) if value.const_value is not None else self._computed(value)
         return self.found[value]
 

@@ -9,12 +9,12 @@ from typing import cast
 
 import numpy as np
 
-from posenc.formulas.fitting import Fitted, Kind, Observation, explained
+from posenc.formulas.fitting import Kind, Observation, SchemeMatch, find_scheme
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.named import Family, Form, Named, Parameter
+from posenc_export.reading.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
 from posenc_export.reading.recognise.sinusoidal import timestep_form
 from posenc_export.reading.recognise.trails import numbers_of
-from posenc_export.reading.recognise.turned_places import Turning, returned_turnings, turnings
 from posenc_export.reading.recognise.waves import spacing_of_dtype
 from posenc_export.reading.recognise.windows import sides_of
 from posenc_export.reading.values import Array, Meeting, Position, Run
@@ -22,13 +22,13 @@ from posenc_export.reading.values import Array, Meeting, Position, Run
 ADDING = ("Add", "Sub", "Sum")
 
 
-def explained_of(run: Run, unread: list[Named]) -> list[Named]:
+def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
     """Return entries without a name, each with the scheme whose formula gives its numbers, where one does."""
     if not unread:
         return []
-    turned: dict[str, Turning] = {}
+    turned: dict[str, PlaceRotation] = {}
     if any(entry.form.exact is None and not entry.rows for entry in unread):
-        found = (*turnings(Flow(run)), *returned_turnings(run))
+        found = (*rotations_by_place(Flow(run)), *returned_rotations(run))
         turned = {name: turning for turning in found for name in turning.tables}
     nodes = {node.node: node for node in run.nodes}
     named: list[Named] = []
@@ -41,13 +41,13 @@ def explained_of(run: Run, unread: list[Named]) -> list[Named]:
             named.append(replace(entry, form=steps, shape=()))
             continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
-        fitted = explained(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
-        if fitted is None:
+        match = find_scheme(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
+        if match is None:
             named.append(entry)
             continue
         tensors = turning.tables if turning is not None else entry.tensors
         done.update(tensors)
-        form = Form(cast(Family, fitted.family), fitted.scheme, _plain(fitted))
+        form = Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
         named.append(replace(entry, form=form, tensors=tensors, shape=()))
     return named
 
@@ -62,12 +62,12 @@ def _of_steps(run: Run, entry: Named) -> Form | None:
     return timestep_form(array, steps.array)
 
 
-def _plain(found: Fitted) -> dict[str, Parameter]:
+def _plain(found: SchemeMatch) -> dict[str, Parameter]:
     """Return parameters as an inspection has them: lists of numbers, and no None."""
     return {name: value for name, value in found.parameters.items() if value is not None}  # type: ignore[misc]
 
 
-def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Fitted | None:
+def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> SchemeMatch | None:
     """Return the scheme of a value that is added to data, multiplied with them, or chooses among them."""
     value = run.values.get(entry.tensors[0])
     array = None if value is None else numbers_of(value)
@@ -76,7 +76,7 @@ def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Fitted | None:
     values = (run.values[name] for name in entry.stored if name in run.values)
     stored = tuple(table for table in map(numbers_of, values) if table is not None and table.ndim)
     for kind, numbers in _readings(meeting, array):
-        found = explained(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
+        found = find_scheme(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
         if found is not None:
             return found
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from posenc_export.reading.recognise.biases import biases_of
-from posenc_export.reading.recognise.by_formula import explained_of
+from posenc_export.reading.recognise.by_formula import name_by_formula
 from posenc_export.reading.recognise.claims import claim, gathered
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.image_rotary import image_rotary_of
@@ -41,7 +41,7 @@ def encodings_of(run: Run) -> list[Named]:
     # stored rows without a closed form may be those of a formula
     plain = [encoding for encoding in named if encoding.form.family in STORED]
     named = [encoding for encoding in named if encoding.form.family not in STORED]
-    named += explained_of(run, [*plain, *unrecognised_of(run, claimed)])
+    named += name_by_formula(run, [*plain, *unrecognised_of(run, claimed)])
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
     return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))

@@ -39,6 +39,7 @@ class Form:
         exact: the numbers in float64 at given positions; None where they follow no formula.
         also: other forms that fit as well, in words.
         moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
+        scheme: the scheme whose formula gives the numbers, as it is typed; empty where a recogniser named them.
     """
 
     family: Family
@@ -47,6 +48,7 @@ class Form:
     exact: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = field(default=None, compare=False)
     also: tuple[str, ...] = ()
     moved: tuple[int, ...] = ()
+    scheme: str = ""
 
 
 @dataclass(frozen=True)

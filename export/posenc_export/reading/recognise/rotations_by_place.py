@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Turning:
+class PlaceRotation:
     """Pairs that are turned, as formulas see them.
 
     Args:
@@ -48,7 +48,7 @@ class Elements:
     tables: dict[str, None] = field(default_factory=dict)
 
 
-def turnings(flow: Flow) -> Iterator[Turning]:
+def rotations_by_place(flow: Flow) -> Iterator[PlaceRotation]:
     """Yield the tensors whose pairs are turned, in the order of the graph, each table once."""
     known: dict[str, Elements] = {}
     for mixture in mixtures(flow):
@@ -61,7 +61,7 @@ def turnings(flow: Flow) -> Iterator[Turning]:
             yield turning
 
 
-def returned_turnings(run: Run) -> Iterator[Turning]:
+def returned_rotations(run: Run) -> Iterator[PlaceRotation]:
     """Yield pairs of values that a graph returns, one behind the other, which are cosines and sines of an angle."""
     returned = [node.operands[0] for node in run.nodes if node.node.startswith("output ") and node.op_type == "Add"]
     for cosine, sine in pairwise(operand for operand in returned if operand is not None):
@@ -81,7 +81,7 @@ def returned_turnings(run: Run) -> Iterator[Turning]:
             seen = Observation("rotation", once[..., 0::2], spacing, layout="interleaved", head_dim=2 * width)
         else:
             seen = Observation("rotation", once, spacing, layout="halves", head_dim=2 * once.shape[-1])
-        yield Turning((cosine.tensor, sine.tensor), seen)
+        yield PlaceRotation((cosine.tensor, sine.tensor), seen)
 
 
 def _note(known: dict[str, Elements], mixture: Mixture) -> None:
@@ -116,7 +116,7 @@ def _own(left: Places, right: Places) -> int | None:
     return 0 if rising[0] else None
 
 
-def _whole(elements: Elements) -> Turning | None:
+def _whole(elements: Elements) -> PlaceRotation | None:
     """Return the rotation that the sums on a tensor are together; None where they lack a partner."""
     turned = np.flatnonzero(elements.partner >= 0)
     partner = elements.partner[turned]
@@ -131,7 +131,7 @@ def _whole(elements: Elements) -> Turning | None:
     return _by_place(elements, first, second)
 
 
-def _by_place(elements: Elements, first: Places, second: Places) -> Turning | None:
+def _by_place(elements: Elements, first: Places, second: Places) -> PlaceRotation | None:
     """Return a rotation with axes of places, heads and pairs: the last axis of a tensor is that of features."""
     shape = elements.shape
     where, other = np.unravel_index(first, shape), np.unravel_index(second, shape)
@@ -149,7 +149,7 @@ def _by_place(elements: Elements, first: Places, second: Places) -> Turning | No
         numbers = np.moveaxis(numbers, 0, -2) if axis is None else numbers.take(0, axis)
     layout = _layout(where[-1][: features.size], other[-1][: features.size])
     seen = Observation("rotation", numbers, elements.spacing, layout=layout, head_dim=shape[-1])
-    return Turning(tuple(elements.tables), seen)
+    return PlaceRotation(tuple(elements.tables), seen)
 
 
 def _is_same(numbers: NDArray[np.complex128], axis: int) -> bool:
