@@ -154,7 +154,7 @@ WRITTEN = options(
         "How ONNX rotates: plain operators, one of ai.onnx (opset 23) or com.microsoft, or MRotaryEmbedding.",
         "decomposed",
     ),
-    switch("--check-positions", "In ONNX: NaN for a position out of range where a device reports nothing, as CUDA."),
+    switch("--check-positions", "ONNX: NaN for a position out of range where a device, such as CUDA, reports nothing."),
     under=FILES,
 )
 CHECKED = options(
