@@ -6,7 +6,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
-from posenc.formulas.parts.turning import rounded
+from posenc.formulas.parts.decimals import positive_guesses
 from posenc.ports import Array, Floats, Integers
 
 
@@ -32,7 +32,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
         return
     step, offset = int(grows[1] - grows[0]), int((grows[1] - grows[0]) - grows[0] - seen.first)
     last = (seen.first + len(factor) - 1 + offset) // step
-    for beta in rounded(float((factor[-1] - 1.0) / np.log(1.0 + last))):
+    for beta in positive_guesses(float((factor[-1] - 1.0) / np.log(1.0 + last))):
         positions = seen.first + np.arange(len(factor))
         yield Guess(
             {"beta": beta, "step": step, "offset": offset}, factors(positions, beta=beta, step=step, offset=offset)

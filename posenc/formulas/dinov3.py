@@ -8,7 +8,8 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts import rotation
-from posenc.formulas.parts.turning import axes_of_pairs, bases_of, rounded, turn_along
+from posenc.formulas.parts.decimals import positive_guesses
+from posenc.formulas.parts.turning import axes_of_pairs, bases_of, turn_along
 from posenc.ports import Array
 
 
@@ -49,7 +50,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
     guesses: list[tuple[float | None, tuple[float | None, float | None]]]
     guesses = [(base, (None, None)) for base in bases_of(circles, places)]
     if quarter > 1 and circles.min() > 0:
-        shortest, longest = (list(rounded(1 / circles[pair])) for pair in (0, -1))
+        shortest, longest = (list(positive_guesses(1 / circles[pair])) for pair in (0, -1))
         guesses += [(None, periods) for periods in product(shortest, longest)]
     for base, (low, high) in guesses:
         pairs = rotation.Pairs(seen.layout, "bhsd")

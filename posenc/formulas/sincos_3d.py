@@ -8,7 +8,8 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, call_of, fits
-from posenc.formulas.parts.turning import bases_of, frequencies_of, rounded, varying
+from posenc.formulas.parts.decimals import positive_guesses
+from posenc.formulas.parts.turning import bases_of, frequencies_of, varying
 from posenc.ports import Array, Floats
 
 
@@ -61,7 +62,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
         first = rows[0, :, 0] if order == "row_first" else rows[0, 0]
         waves = [np.split(block, 2, -1) for block in (rows[:, 0, 0, :of_frame], first[:, of_frame : of_frame + half])]
         turns = [frequencies_of(cosine + 1j * sine) for sine, cosine in waves]
-        scales = [rounded(1 / turn[0]) for turn in turns]
+        scales = [positive_guesses(1 / turn[0]) for turn in turns]
         for temporal, spatial in product(*scales):
             for base in bases_of(turns[1] * spatial, np.arange(half // 2) * 2.0 / half):
                 parameters = Parameters(seen.width, of_frame, base, order, "rows", (temporal, spatial))

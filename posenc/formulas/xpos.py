@@ -8,7 +8,8 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts import rotation
-from posenc.formulas.parts.turning import bases_of, frequencies_of, rounded
+from posenc.formulas.parts.decimals import positive_guesses
+from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import Array, Floats
 
 
@@ -67,6 +68,6 @@ def _scales(slopes: Floats, share: Floats) -> Iterator[tuple[float, float]]:
     tried = np.concatenate([[0.4], np.geomspace(1e-3, 10, 4001)])
     ratio = np.log((share[1] + tried) / (1 + tried)) / np.log(tried / (1 + tried))
     nearest = float(tried[np.argmin(np.abs(ratio - slopes[1] / slopes[0]))])
-    for gamma in (0.4, *rounded(nearest)):
-        for scale_base in rounded(float(np.log(gamma / (1 + gamma)) / slopes[0])):
+    for gamma in (0.4, *positive_guesses(nearest)):
+        for scale_base in positive_guesses(float(np.log(gamma / (1 + gamma)) / slopes[0])):
             yield gamma, scale_base

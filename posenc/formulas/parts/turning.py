@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.formulas.fitting import Observation
+from posenc.formulas.parts.decimals import positive_guesses
 from posenc.ports import Array, Floats
 
 LEAST = 1e-9
@@ -35,26 +36,7 @@ def bases_of(frequency: Floats, exponents: Floats) -> Iterator[float]:
     # fast pairs are known best, relatively
     weights = frequency[tells] * exponents[tells]
     base = float(np.exp(np.sum(-np.log(frequency[tells]) / exponents[tells] * weights) / np.sum(weights)))
-    yield from rounded(base)
-
-
-def rounded(number: float) -> Iterator[float]:
-    """Yield a positive number with 1, 2, 3, ... digits, each once, and as it is: whoever wrote it wrote few."""
-    if not (np.isfinite(number) and number > 0):
-        return
-    seen = set()
-    for digits in (1, 2, 3, 4, 6):
-        candidate = float(f"{number:.{digits - 1}e}")
-        if candidate not in seen:
-            seen.add(candidate)
-            yield candidate
-    if number not in seen:
-        yield number
-
-
-def nearest(number: float, off: float) -> float:
-    """Return a positive number with as few digits as come to within a share `off` of it."""
-    return next(candidate for candidate in rounded(number) if abs(candidate - number) <= off * number)
+    yield from positive_guesses(base)
 
 
 def varying(numbers: Array) -> list[tuple[int, ...]]:

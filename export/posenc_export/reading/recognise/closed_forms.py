@@ -10,13 +10,13 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.parts.decimals import shortest
 from posenc_export.reading.recognise.circle import ROUNDOFF, SUBNORMAL, Circle, Floats
 from posenc_export.reading.recognise.divisors import longrope_forms
 from posenc_export.reading.recognise.frequencies import Frequencies
 from posenc_export.reading.recognise.geometric import Fitted, Measured, geometric_forms
 from posenc_export.reading.recognise.named import Form, Parameter
 from posenc_export.reading.recognise.ramps import ramp_forms
-from posenc_export.reading.recognise.snapping import shortest
 
 ALSO = 12
 """How many further forms are listed."""

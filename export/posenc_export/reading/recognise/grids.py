@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.parts.decimals import shortest
 from posenc_export.reading.recognise.named import Form, Parameter
 from posenc_export.reading.recognise.sinusoidal import Sinusoid, sinusoid
-from posenc_export.reading.recognise.snapping import shortest
 from posenc_export.reading.recognise.windows import sides_of
 
 NORMALIZED = 1e-5
