@@ -17,6 +17,7 @@ from posenc_export.reading.inspection import (
     Severity,
 )
 from posenc_export.reading.recognise.accounts import Account
+from posenc_export.reading.recognise.stored_places import STORED as STORED_NUMBERS
 from posenc_export.reading.rounding import NOISE
 
 WRONG = {
@@ -36,7 +37,7 @@ TRAINED = ("table", "buckets")
 """Names of forms whose rows were trained."""
 STORED = ("learned", "window", "t5")
 """Families whose rows follow no formula."""
-TOLD = ("close to ", "angles of no known form ", "numbers stored in ")
+TOLD = ("close to ", "angles of no known form ", STORED_NUMBERS)
 """How the names of numbers begin that say all there is to say."""
 LISTED = 8
 """Values without a name that are listed one by one."""

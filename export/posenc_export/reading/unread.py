@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import NotJudged
 from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.interpret.meetings import is_float
+from posenc_export.reading.interpret.meetings import PRODUCTS, is_float
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import Axis, axes_of
 from posenc_export.reading.interpret.state import is_data, shape_of, small_numbers
@@ -157,7 +157,9 @@ def _not_computed(graph: Graph, run: Run) -> Iterator[NotJudged]:
     for meeting in run.meetings:
         values = [operand.value for operand in meeting.operands if operand is not None]
         late = [value for value in values if isinstance(value, Data) and value.positional and is_float(value)]
-        if late and any(map(is_data, values)) and len(late[0].shape) > 1:
+        # a product with a weight makes data of positions
+        meets = any(map(is_data, values)) or meeting.op_type in PRODUCTS
+        if late and meets and len(late[0].shape) > 1:
             words = f"numbers that follow from positions meet data, {list(late[0].shape)}, and were not computed"
             yield NotJudged(meeting.node, words)
             return

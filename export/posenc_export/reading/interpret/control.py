@@ -11,8 +11,18 @@ import onnx
 from posenc_export.reading.graph import Graph, Node
 from posenc_export.reading.graph.read import inner_graph
 from posenc_export.reading.interpret.budget import Stopped
+from posenc_export.reading.interpret.meetings import is_float
 from posenc_export.reading.interpret.movement import unmoved
-from posenc_export.reading.interpret.state import State, dtype_of, is_positional, shape_of, small_numbers
+from posenc_export.reading.interpret.state import (
+    SMALL,
+    State,
+    dtype_of,
+    is_data,
+    is_positional,
+    shape_of,
+    size_of,
+    small_numbers,
+)
 from posenc_export.reading.interpret.step import record_of, step
 from posenc_export.reading.values import Constant, Data, Operand, Position, Unknown, Value
 
@@ -78,6 +88,9 @@ def _merged(name: str, first: Value, second: Value) -> Value:
     shape, dtype = shape_of(first), dtype_of(first)
     if shape is None or dtype is None or shape != shape_of(second) or dtype != dtype_of(second):
         return Unknown("the branches of an If differ in shape, and data decide which is taken")
+    # rows of either branch follow from positions, whichever is taken
+    if not is_data(first) and not is_data(second) and (is_positional(first) or is_positional(second)):
+        return Data(shape, dtype, positional=True)
     return Data(shape, dtype, unmoved(name, shape))
 
 
@@ -127,6 +140,10 @@ def _scan(state: State, node: Node, operands: Operands) -> list[Value]:
         return [Unknown("a Scan that is not followed")] * len(node.outputs)
     # what is carried along a sequence may count it: numbers that change from turn to turn
     carried, sequences = [_counting(value) for value in values[:-count]], values[-count:]
+    given = {item.name for item in state.graph.inputs}
+    if any(o is not None and is_data(o.value) and o.tensor not in given for o in operands[-count:]):
+        # a turn for each token: stored rows beside them are taken by place
+        sequences = [_counted(value) for value in sequences]
     length = (shape_of(sequences[0]) or (0,))[0]
     if length > ITERATIONS:
         return [Unknown("a Scan of many turns")] * len(node.outputs)
@@ -146,6 +163,16 @@ def _counting(value: Value) -> Value:
     """Return a stored number as one that may follow from how many turns were taken."""
     array = small_numbers(value) if isinstance(value, Constant) else None
     return value if array is None or array.size > 1 or not isinstance(value, Constant) else Position(array, sizes=True)
+
+
+def _counted(value: Value) -> Value:
+    """Return stored rows as those of places, which a turn has one of."""
+    if not isinstance(value, Constant) or not is_float(value) or size_of(value) > SMALL:
+        return value
+    try:
+        return Position(value.load(), sizes=True, stored=value.stored)
+    except ValueError:  # external data that are not there
+        return value
 
 
 def _number(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Value:

@@ -21,6 +21,8 @@ COUNTING = {
     *("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean", "Shape", "Size", "IsNaN", "Sign"),
 }
 """Operators after which ids of tokens are no longer ids: what counts them, or compares them."""
+OF_DATA = {"EmbedLayerNormalization", "QEmbedLayerNormalization", "RelativePositionBias"}
+"""Operators that take words or stored rows, and say themselves what they do with them."""
 Operands = Sequence[Operand | None]
 
 
@@ -91,7 +93,7 @@ def _of_positions(state: State, node: Node, operands: Operands) -> Sequence[Valu
     indices = operands[1] if len(operands) > 1 else None
     # rows of words are data: which tokens come is for nobody to know
     words = looks_up(node, operands) and indices is not None and indices.tensor in state.tokens
-    if words or is_weighted(node, operands):
+    if words or node.op_type in OF_DATA or (is_weighted(node, operands) and not _is_chosen(state, operands)):
         return as_data(state, node, operands)
     results = computed(state, node, operands)
     if results is not None:
@@ -102,6 +104,18 @@ def _of_positions(state: State, node: Node, operands: Operands) -> Sequence[Valu
         Unknown(f"{node.op_type} of positions was not computed") if kind is None else Data(*kind, positional=True)
         for kind in kinds
     ]
+
+
+def _is_chosen(state: State, operands: Operands) -> bool:
+    """Return whether a factor has a single 1 in each row, and zeros: a product with it takes rows, and mixes none."""
+    for operand in operands:
+        value = operand.value if operand else None
+        if operand is None or not isinstance(value, Position) or operand.tensor in state.tokens:
+            continue
+        array = value.array
+        if array.ndim > 1 and array.shape[-1] > 1 and np.isin(array, (0, 1)).all():
+            return bool((np.count_nonzero(array, axis=-1) == 1).all())
+    return False
 
 
 def _note_tokens(state: State, node: Node) -> None:

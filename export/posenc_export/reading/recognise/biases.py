@@ -17,6 +17,7 @@ from posenc_export.reading.recognise.lookups import Lookup, Lookups, distance_lo
 from posenc_export.reading.recognise.masks import is_mask, unblocked
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.relative import relative_form
+from posenc_export.reading.recognise.sides import Axes
 from posenc_export.reading.recognise.trails import (
     Trails,
     is_data,
@@ -43,13 +44,18 @@ BIAS_OF = {
 """Which input of an operator of attention is added to scores."""
 
 
-def biases_of(run: Run) -> list[Named]:
-    """Return the encodings that are added to attention scores, in the graph's order."""
+def biases_of(run: Run, axes: Axes) -> list[Named]:
+    """Return the encodings that are added to attention scores, in the graph's order.
+
+    Args:
+        run: an interpreted graph.
+        axes: what the axes of its data are.
+    """
     lookups, shared = Lookups(run, distance_lookup_form, Trails(run)), Shared()
-    return gathered(item for meeting in run.nodes for item in _claims(run, lookups, shared, meeting))
+    return gathered(item for meeting in run.nodes for item in _claims(run, axes, lookups, shared, meeting))
 
 
-def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
+def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
     if meeting.op_type == "RelativePositionBias":
         yield from _by_operator(run, meeting)
         return
@@ -59,6 +65,8 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
         if operand is None or is_data(operand.value) or not is_float(operand.value):
             continue
         item = _looked_up(run, lookups, meeting, operand)
+        if item is not None and _is_of_tokens(axes, meeting, operand):
+            item = None
         if item is None and meeting.op_type in PRODUCTS:
             item = _padded(run, meeting, operand) or _unfolded(run, meeting, operand)
         if item is None and _is_added(meeting, place):
@@ -66,6 +74,12 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
             item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
         if item is not None:
             yield item
+
+
+def _is_of_tokens(axes: Axes, meeting: Meeting, operand: Operand) -> bool:
+    """Return whether rows (tokens, features) are added to tokens: no distance chooses them."""
+    several = [size for size in shape_of(operand.value) if size > 1]
+    return meeting.op_type in ADDING and len(several) < 3 and axes.met(meeting)[-1:] == ("features",)
 
 
 def _by_operator(run: Run, meeting: Meeting) -> Iterator[Claim]:

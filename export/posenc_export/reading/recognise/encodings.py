@@ -12,6 +12,7 @@ from posenc_export.reading.recognise.image_rotary import image_rotary_of
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.rotary import rotary_of
 from posenc_export.reading.recognise.rotary_operators import absent_tables
+from posenc_export.reading.recognise.sides import axes_of_data
 from posenc_export.reading.recognise.sources import positions_from
 from posenc_export.reading.recognise.tables import tables_of
 from posenc_export.reading.recognise.unrecognised import unrecognised_of
@@ -27,9 +28,10 @@ def encodings_of(run: Run) -> list[Named]:
     """Return the encodings that a graph holds, in its order: each meeting is claimed once."""
     named: list[Named] = []
     claimed: set[str] = set()
+    axes = axes_of_data(run)
     rotary = rotary_of(run)
     images = image_rotary_of(run, {tensor for encoding in rotary for tensor in encoding.tensors})
-    for encoding in (*rotary, *images, *biases_of(run), *tables_of(run)):
+    for encoding in (*rotary, *images, *biases_of(run, axes), *tables_of(run, axes)):
         # cosines and sines meet data in several nodes of a layer, of which an encoding has the first
         names = {*encoding.nodes, *(encoding.tensors if encoding.form.family == "rotary" else ())}
         if not claimed.issuperset(names):
@@ -41,7 +43,7 @@ def encodings_of(run: Run) -> list[Named]:
     # stored rows without a closed form may be those of a formula
     plain = [encoding for encoding in named if encoding.form.family in STORED]
     named = [encoding for encoding in named if encoding.form.family not in STORED]
-    named += name_by_formula(run, [*plain, *unrecognised_of(run, claimed)])
+    named += name_by_formula(run, [*plain, *unrecognised_of(run, axes, claimed)])
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
     return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))

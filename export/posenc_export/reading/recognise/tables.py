@@ -26,6 +26,7 @@ from posenc_export.reading.recognise.lookups import (
 )
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.sides import Axes
 from posenc_export.reading.recognise.sinusoidal import rows_form
 from posenc_export.reading.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.reading.recognise.trails import (
@@ -62,13 +63,18 @@ CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
 
-def tables_of(run: Run) -> list[Named]:
-    """Return the encodings whose rows are added to data, or that a weight takes in, in the graph's order."""
+def tables_of(run: Run, axes: Axes) -> list[Named]:
+    """Return the encodings whose rows are added to data, or that a weight takes in, in the graph's order.
+
+    Args:
+        run: an interpreted graph.
+        axes: what the axes of its data are.
+    """
     lookups, shared = Lookups(run, rows_lookup_form, Trails(run)), Shared()
-    return gathered(item for meeting in run.nodes for item in _claims(run, lookups, shared, meeting))
+    return gathered(item for meeting in run.nodes for item in _claims(run, axes, lookups, shared, meeting))
 
 
-def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
+def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
     if meeting.op_type in EMBEDDING:
         yield from _embedded(run, meeting)
         return
@@ -77,17 +83,17 @@ def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Ite
         for operand in operands:
             if is_data(operand.value):
                 continue
-            item = shared.claim(meeting, operand, "added", partial(_added, run, lookups, meeting, operand))
+            item = shared.claim(meeting, operand, "added", partial(_added, run, axes, lookups, meeting, operand))
             # features of a number may be all that a graph gives
             item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
-            if item is not None and not (item.form.family in TRAINED and _are_tokens(run, meeting, operand)):
+            if item is not None and not (item.form.family in TRAINED and are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
         taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
         yield from (item for item in taken if item is not None)
 
 
-def _are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
+def are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
     """Return whether rows are tokens themselves: what is added to them is what an attention has made of them.
 
     Pegasus-X has tokens of no word, and Perceiver latents: such rows go through a layer, and its last weight comes back
@@ -140,7 +146,7 @@ def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
     yield replace(item, rows=rows, positions=source, error=None if form is None else error_of_rows(form, numbers))
 
 
-def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Claim | None:
+def _added(run: Run, axes: Axes, lookups: Lookups, meeting: Meeting, operand: Operand) -> Claim | None:
     """Return the encoding whose rows are added to data; None where they are a mask, or not of positions."""
     # a bias of features, of channels, or of heads has a single axis
     several = sum(size > 1 for size in shape_of(operand.value)) > 1
@@ -160,7 +166,7 @@ def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Cl
         return of_numbers(run, form, meeting, operand, array)
     resized = [node for node in lookups.trails.before(operand.tensor) if node.op_type in RESIZING]
     interpolated = _interpolated(run, meeting, operand, resized[0]) if resized else None
-    return interpolated or _learned(run, meeting, operand, array)
+    return interpolated or _learned(run, axes, meeting, operand, array)
 
 
 def _is_composed(lookups: Lookups, operand: Operand, form: Form) -> bool:
@@ -220,12 +226,12 @@ def _interpolated(run: Run, meeting: Meeting, operand: Operand, resizing: Meetin
     return replace(claim(run, form, meeting, operand), rows=sizes[0] if sizes else None)
 
 
-def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Claim | None:
+def _learned(run: Run, axes: Axes, meeting: Meeting, operand: Operand, array: Array) -> Claim | None:
     """Return the claim of stored rows that are added as they are: the first ones, some later ones, or all."""
     rows = rows_of(array)
     stored = stored_of(operand)
     if rows is None and isinstance(operand.value, Constant):
-        rows = _places(run, meeting, array)
+        rows = _places(run, axes, meeting, array)
     elif rows is not None and not _in_rows(meeting, rows):
         return None
     if rows is None or len(rows) < 2 or not stored:
@@ -269,7 +275,7 @@ def nearly_sinusoidal(rows: Array) -> Form | None:
     return None
 
 
-def _places(run: Run, meeting: Meeting, array: Array) -> Array | None:
+def _places(run: Run, axes: Axes, meeting: Meeting, array: Array) -> Array | None:
     """Return the rows (places, features) of a stored grid that is added to a map of features place by place.
 
     SAM's has its features last, as (1, height, width, features), PiT's first, as (1, features, height, width). Which it
@@ -284,6 +290,9 @@ def _places(run: Run, meeting: Meeting, array: Array) -> Array | None:
     }
     users = {node.op_type for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)}
     is_first = bool(CONVOLUTIONS & (made | users))
+    # a bias of scores has places there
+    if axes.met(meeting)[-3 if is_first else -1] in ("places", "mixed"):
+        return None
     features = np.moveaxis(grid, 0, -1) if is_first else grid
     return features.reshape(-1, features.shape[-1])
 

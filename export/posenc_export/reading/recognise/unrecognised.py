@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.reading.interpret.meetings import COORDINATES, PRODUCTS, TABLED
+from posenc_export.reading.interpret.meetings import COORDINATES, PRODUCTS
 from posenc_export.reading.recognise.claims import Claim, claim, gathered
 from posenc_export.reading.recognise.flow import Flow
-from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.rotary_operators import is_rotation, rotary_tables
-from posenc_export.reading.recognise.tables import is_split
+from posenc_export.reading.recognise.sides import Axes
+from posenc_export.reading.recognise.stored_places import (
+    FITTED,
+    STORED,
+    choosing_of,
+    differs,
+    stands_by_place,
+    stored_of_places,
+    stored_turns,
+    told_numbers,
+)
 from posenc_export.reading.recognise.trails import is_data, is_even, is_float, numbers_of, shape_of, stored_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
-COMPUTING = ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Concat", "SkipLayerNormalization", "BiasSoftmax")
-"""Operators in which a position value that nothing is known of is worth a word, beside products."""
-CHOOSING = ("GatherElements",)
-"""Operators that take from data what position values say: scores by the distance of two tokens."""
+PLACING = ("GridSample", "RoiAlign", "MaxRoiPool", "DeformConv", "NonMaxSuppression")
+"""Operators that take data from places that come in as floats: nothing is computed with both."""
 WAVES = ("Sin", "Cos")
+TURNING = (*WAVES, "GemmaRotaryEmbedding")
+"""Operators that take sines, or that turn by angles."""
+TABLES_OF = ("RotaryEmbedding", "MRotaryEmbedding")
+"""Operators that turn by tables of cosines and sines, which may come in."""
 ROUNDING = ("Round", "Floor")
 TELLING = (*WAVES, "Log", "Exp", "CumSum", "NonZero", "Range", "Gather", "Loop", "Scan")
 """Operators that say how a position value was made, those that turn positions into angles first."""
@@ -34,61 +45,43 @@ JOINED = 3
 """Inputs of places that are joined, at most."""
 FEWEST = 3
 """Numbers that a value has at least which may differ by position."""
-UNROUND = 4e-3
-"""How far cosines and sines of half precision lie off a circle."""
 STILL = 8
 """Values that are looked at far out, at most."""
 NOTHING = Constant((), np.dtype(np.float32), lambda: np.zeros((), np.float32))
 
 
-def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
+def unrecognised_of(run: Run, axes: Axes, claimed: set[str]) -> list[Named]:
     """Return position values that vary by position and meet data, and that no encoding has claimed.
 
     Args:
         run: the graph, interpreted.
+        axes: what the axes of its data are.
         claimed: the names of nodes and of tensors that are named.
     """
     claims: list[Claim] = []
     turning = _differing_by_turn(run)
     for meeting in run.meetings:
-        if meeting.node in claimed or meeting.domain not in ("", "ai.onnx", "com.microsoft"):
+        if meeting.node in claimed:
             continue
         operands = [operand for operand in meeting.operands if operand is not None]
         claims += [
             _sourced(run, claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand))
             for operand in operands
             if operand.tensor not in claimed
-            and (_meets(run, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
+            and (_meets(run, axes, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
         ]
     found = [_with_origin(run, named) for named in gathered(claims)]
+    chosen = choosing_of(run, claimed)
+    found += [entry if entry.form.name.startswith(STORED) else _with_origin(run, entry) for entry in chosen]
     found += [*_tables_of_operators(run, claimed), *_waves_of_inputs(run, claimed)]
-    # where nothing else tells of positions, stored numbers by place may be they
-    stored = _stored_by_place(run)
-    if found or claimed:
-        # shifts and scales are stored by place too: beside others, what covers every place and what turns pairs is told
-        stored = [entry for entry in stored if _is_of_all_places(run, entry)] + _stored_turns(run, claimed)
-    return found + [entry for entry in stored if not claimed & {*entry.nodes, *entry.tensors}]
-
-
-def _stored_by_place(run: Run) -> list[Named]:
-    """Return stored numbers of several axes that are added to data, or that data are multiplied by, place by place."""
-    claims = [
-        claim(run, Form("not recognised", f"numbers stored in {operand.tensor}", {}), meeting, operand)
-        for meeting in run.meetings
-        if meeting.op_type in ("Add", "Sub", "Mul")
-        and any(o is not None and is_data(o.value) for o in meeting.operands)
-        for operand in meeting.operands
-        if operand is not None and _is_by_place(operand.value) and not is_split(run, meeting, shape_of(operand.value))
-    ]
-    # a product whose stored factor differs from place to place is of no layer
-    claims += [
-        claim(run, Form("not recognised", f"numbers stored in {operand.tensor}", {}), node, operand)
-        for node in run.nodes
-        if node.op_type == "MatMul"
-        for operand in node.operands
-        if operand is not None and sum(size > 1 for size in shape_of(operand.value)) > 2 and _is_by_place(operand.value)
-    ]
-    return gathered(claims)
+    stored, likely = stored_of_places(run, axes, claimed)
+    if not found and not claimed and not stored:
+        # where nothing else tells of positions, stored numbers may be they whose axes are not known
+        return likely
+    turns = stored_turns(run, claimed)
+    turned = {node for entry in turns for node in entry.nodes}
+    likely = [entry for entry in likely if _is_of_all_places(run, entry)]
+    return found + turns + [entry for entry in (*stored, *likely) if not turned & set(entry.nodes)]
 
 
 def _is_of_all_places(run: Run, entry: Named) -> bool:
@@ -97,39 +90,6 @@ def _is_of_all_places(run: Run, entry: Named) -> bool:
     shapes = [o.value.shape for o in node.operands if o is not None and isinstance(o.value, Data)]
     sizes = [size for size in entry.shape if size > 1]
     return node.op_type == "Add" and any(len(shape) > 2 and list(shape[1:]) == sizes for shape in shapes)
-
-
-def _stored_turns(run: Run, claimed: set[str]) -> list[Named]:
-    """Return stored cosines and sines by which data are multiplied in two products: turns of no known form."""
-    products = [
-        (node, operand)
-        for node in run.meetings
-        if node.op_type == "Mul" and node.node not in claimed
-        for operand in node.operands
-        if operand is not None and _is_by_place(operand.value)
-    ]
-    claims = []
-    for (first, cosine), (_, sine) in pairwise(products):
-        cosines, sines = numbers_of(cosine.value), numbers_of(sine.value)
-        if cosines is None or sines is None or cosines.shape != sines.shape:
-            continue
-        radii = np.hypot(cosines.astype(np.float64), sines.astype(np.float64))
-        if np.abs(radii - 1).max() <= UNROUND:
-            form = Form("not recognised", f"turns by numbers stored in {cosine.tensor} and {sine.tensor}", {})
-            claims.append(claim(run, form, first, cosine))
-    return gathered(claims)
-
-
-def _is_by_place(value: Value) -> bool:
-    """Return whether stored numbers have several axes along which they vary, as a bias of features has not."""
-    shape = shape_of(value)
-    if not isinstance(value, Constant) or not is_float(value) or sum(size > 1 for size in shape) < 2:
-        return False
-    array = numbers_of(value)
-    if array is None or is_mask(array) or not np.isfinite(array.astype(np.float64)).all():
-        return False
-    varying = [axis for axis in range(array.ndim) if np.ptp(array.astype(np.float64), axis=axis).max() > 0]
-    return len(varying) > 1
 
 
 def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
@@ -178,46 +138,63 @@ def _sourced(run: Run, entry: Claim) -> Claim:
     return replace(entry, positions=name) if kind == "mask" and not is_even(run.values.get(name)) else entry
 
 
-def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:
-    """Return whether an operand varies by position, and meets data, or a weight, in a node that computes with both."""
+def _meets(run: Run, axes: Axes, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:
+    """Return whether an operand varies by position, and meets data, or a weight, in a node that computes with both.
+
+    Which node that is does not matter: what only compares, chooses or counts takes no floats that differ by position.
+    """
     with_data = any(is_data(other.value) for other in operands)
-    if meeting.op_type in CHOOSING:
-        return with_data and operand is operands[-1] and _chooses(operand.value)
-    if meeting.op_type in COMPUTING or meeting.op_type in TABLED:
-        return with_data and _varies(run, operand)
     # a product with a weight makes data of positions
-    return meeting.op_type in PRODUCTS and _varies(run, operand)
+    if not with_data and meeting.op_type not in PRODUCTS:
+        return False
+    return meeting.op_type not in PLACING and _varies(run, axes, meeting, operand)
 
 
 def _differing_by_turn(run: Run) -> set[tuple[str, str]]:
-    """Return nodes in loops, and their operands, that meet data with another position value in each turn."""
-    first: dict[tuple[str, str], Position] = {}
+    """Return nodes in loops, and their operands, that meet data with other numbers in each turn.
+
+    Stored numbers may be those of a layer, of which a loop has one in each turn: they are told where a turn has a token
+    of data of its own.
+    """
+    turns = Counter(meeting.node for meeting in run.meetings)
+    first: dict[tuple[str, str], NDArray[np.generic]] = {}
     differing: set[tuple[str, str]] = set()
     for meeting in run.meetings:
-        if meeting.op_type not in COMPUTING:
+        if turns[meeting.node] == 1 or meeting.op_type not in FITTED:
             continue
         for operand in meeting.operands:
-            if operand is None or not isinstance(operand.value, Position) or not is_float(operand.value):
+            if operand is None or not is_float(operand.value):
                 continue
-            known = first.setdefault((meeting.node, operand.tensor), operand.value).array
-            if known is not operand.value.array and not np.array_equal(known, operand.value.array):
+            is_stored = isinstance(operand.value, Constant)
+            array = numbers_of(operand.value) if not is_stored or _takes_a_token(run, meeting) else None
+            if array is None:
+                continue
+            known = first.setdefault((meeting.node, operand.tensor), array)
+            if known is not array and not np.array_equal(known, array):
                 differing.add((meeting.node, operand.tensor))
     return differing
 
 
-def _varies(run: Run, operand: Operand) -> bool:
+def _takes_a_token(run: Run, meeting: Meeting) -> bool:
+    """Return whether a node computes with what was taken out of data just before."""
+    places = (run.produced.get(operand.tensor) for operand in meeting.operands if operand and is_data(operand.value))
+    return any(place is not None and run.nodes[place].op_type in ("Gather", "Slice") for place in places)
+
+
+def _varies(run: Run, axes: Axes, meeting: Meeting, operand: Operand) -> bool:
     """Return whether a value varies by position: no mask, no count, no stored numbers for each of a batch."""
     value = operand.value
-    if not isinstance(value, Position) or not is_float(value) or value.array.size < 3 or is_mask(value.array):
+    if not isinstance(value, Position) or not is_float(value) or value.array.size < FEWEST:
         return False
-    array = value.array.astype(np.float64)
-    if not np.isfinite(array).all():
+    numbers = told_numbers(value.array)
+    if numbers is None:
         return False
-    varying = [axis for axis in range(array.ndim) if np.ptp(array, axis=axis).max() > 0]
+    along = [axis for axis in range(numbers.ndim) if differs(numbers, axis)]
     shapes = [shape_of(run.values[name]) for name in stored_of(operand) if name in run.values]
     # what varies by feature alone is a row of a table of types, or a scale of features
-    features = varying == [array.ndim - 1] and any(shape[-1:] == array.shape[-1:] for shape in shapes)
-    return bool(varying) and not features and not _is_stored(run, operand)
+    if not along or (along == [numbers.ndim - 1] and any(shape[-1:] == numbers.shape[-1:] for shape in shapes)):
+        return False
+    return not _is_stored(run, operand) or stands_by_place(run, axes, meeting, operand)
 
 
 def _is_stored(run: Run, operand: Operand) -> bool:
@@ -237,14 +214,6 @@ def _once(array: NDArray[np.generic]) -> NDArray[np.generic]:
         if np.array_equal(np.broadcast_to(first, array.shape), array):
             array = np.squeeze(first, axis)
     return array
-
-
-def _chooses(value: Value) -> bool:
-    """Return whether indices follow from positions, and differ from row to row."""
-    if not isinstance(value, Position) or value.array.dtype.kind not in "iu" or value.array.ndim < 2:
-        return False
-    rows = value.array.reshape(-1, value.array.shape[-1])
-    return len(rows) > 1 and value.array.shape[-1] > 1 and bool((rows != rows[:1]).any())
 
 
 def _with_origin(run: Run, named: Named) -> Named:
@@ -284,11 +253,16 @@ def _waves_of_inputs(run: Run, claimed: set[str]) -> list[Named]:
     """
     found: dict[str, list[Meeting]] = {}
     for node in run.nodes:
-        if node.domain or node.node in claimed or not node.operands:
+        if (node.domain and node.op_type not in (*TURNING, *TABLES_OF)) or node.node in claimed or not node.operands:
             continue
         # a row of a table may be chosen by coordinates, as well
+        if node.op_type in TABLES_OF:
+            source = next((name for o in node.operands[1:] if o and (name := _given_table(run, o))), "")
+            if source:
+                found.setdefault(source, []).append(node)
+            continue
         chosen = node.op_type == "Gather" and len(node.operands) > 1 and _is_table(node.operands[0])
-        operand = node.operands[1] if chosen else node.operands[0] if node.op_type in WAVES else None
+        operand = node.operands[1] if chosen else node.operands[0] if node.op_type in TURNING else None
         if operand is not None and isinstance(operand.value, Data) and not operand.value.positional:
             source = _input_behind(run, operand.tensor)
             if source:
@@ -302,6 +276,12 @@ def _waves_of_inputs(run: Run, claimed: set[str]) -> list[Named]:
             if source:
                 found.setdefault(source, []).append(node)
     return [_of_waves(run, source, nodes) for source, nodes in found.items()]
+
+
+def _given_table(run: Run, operand: Operand) -> str:
+    """Return the input that cosines of a rotary operator come from; nothing where they are stored or computed."""
+    is_given = isinstance(operand.value, Data) and is_float(operand.value) and not operand.value.positional
+    return _input_behind(run, operand.tensor) if is_given else ""
 
 
 def _is_table(operand: Operand | None) -> bool:
