@@ -794,7 +794,6 @@ def _others() -> Iterator[Entrance]:
 
 def _more() -> Iterator[Entrance]:
     """Ways that fewer networks have."""
-    none: tuple[str, ...] = ()
     with_mask = np.where(np.isfinite(CAUSAL), NAMES["bias_alibi"], -np.inf).astype(np.float32)
     yield Entrance(
         "slopes with a causal mask in them", scores("b = Identity (masked)"), ("alibi",), tables={"masked": with_mask}
@@ -878,6 +877,11 @@ def _more() -> Iterator[Entrance]:
         (SAID, "grid", "learned"),
         tables={"corners": np.stack(np.meshgrid(np.arange(4), np.arange(4)), 0).repeat(8, 0)[None].astype(np.float32)},
     )
+
+
+def _rarer() -> Iterator[Entrance]:
+    """Ways that hardly any network has, and other numbers that are no positions."""
+    none: tuple[str, ...] = ()
     places = "pf = Cast <to = 1> (n)  of = Div (pf, steps)  pu = Unsqueeze (of, v1)"
     yield Entrance(
         """places through an operator without a kernel and a weight""",
@@ -918,6 +922,25 @@ def _more() -> Iterator[Entrance]:
         (SAID, "learned"),
         tables={"w4": drawn(4, 4), "w44": drawn(4, 4), "w_four": drawn(4, 16)},
     )
+    taken = """e = Slice (sh, v1, v2)  rq = Slice (long_bytes, v0, e, v0)
+        hq = QuantizeLinear (h, scale8, zero8)
+        sq = com.microsoft.QLinearAdd (hq, scale8, zero8, rq, scale8, zero8, scale8, zero8)
+        s = DequantizeLinear (sq, scale8, zero8)"""
+    long_bytes: Array = np.asarray(DRAWN.integers(-99, 99, (64, 16)), np.int8)
+    tables: dict[str, Array] = {"long_bytes": long_bytes}
+    yield Entrance("a slice of bytes in a quantized sum", tokens(taken, "seq"), EITHER, tables=tables)
+    flat = """f = Reshape (h, s_flat)  r = Add (f, rows_narrow13)  s = Reshape (r, s_unflat)"""
+    tables = {"s_flat": np.array([-1, 16]), "s_unflat": np.array([-1, 13, 16]), "rows_narrow13": drawn(13, 16)}
+    yield Entrance("rows of one flat sequence", tokens(flat).replace("batch", "1"), EITHER, tables=tables)
+    parts = """hr = Reshape (h, s_heads)  hp = Add (hr, rows_heads)  s = Reshape (hp, s_joined)"""
+    tables = {"rows_heads": drawn(1, 13, 4, 4), "s_heads": np.array([0, 0, 4, 4]), "s_joined": np.array([0, 0, 16])}
+    yield Entrance("rows of each head", tokens(parts), EITHER, tables=tables)
+    parts = """hr = Reshape (h, s_video)  u = Add (hr, frames)  v = Add (u, pixels)  s = Reshape (v, s_places)"""
+    tables = {"s_video": np.array([0, 3, 2, 2, 16]), "frames": drawn(1, 3, 1, 1, 16), "pixels": drawn(1, 1, 2, 2, 16)}
+    yield Entrance("rows of frames and of pixels", tokens(parts, "12"), EITHER, tables=tables)
+    parts = """hr = Reshape (h, s_windows)  u = Add (hr, inside)  s = Reshape (u, s_places)"""
+    tables = {"s_windows": np.array([-1, 4, 16]), "inside": drawn(4, 16), "s_places": np.array([-1, 12, 16])}
+    yield Entrance("rows of each window", tokens(parts, "12"), EITHER, tables=tables)
     stacked = "(float[13, 16] x) => (float[13, 16] y) { h = MatMul (x, w)"
     yield Entrance(
         "no position: layers that a scan takes",
@@ -1045,4 +1068,4 @@ def model_of(entrance: Entrance, is_beside: bool = False) -> onnx.ModelProto:
 
 def all_entrances() -> list[Entrance]:
     """Return all graphs."""
-    return [*_stored(), *_inside(), *_computed(), *_biases(), *_rotations(), *_others(), *_more()]
+    return [*_stored(), *_inside(), *_computed(), *_biases(), *_rotations(), *_others(), *_more(), *_rarer()]

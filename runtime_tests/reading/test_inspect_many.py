@@ -48,6 +48,32 @@ def test_a_folder_is_read_whole_and_the_worst_status_counts(cli: Cli, models: Pa
     assert cli("inspect", str(models), "--fail-on", "PE201", "--quiet").exit_code == 2
 
 
+def test_what_was_not_judged_has_not_passed(cli: Cli, tmp_path: Path) -> None:
+    """An answer is right, wrong or not judged, and a file of which nothing is known is none that is right."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    unknown = """g (float[batch, seq, 16] x) => (float[batch, seq, 16] y) { sh = Shape (x)  len = Gather (sh, one)
+        n = Range (zero, len, one)  f = Cast <to = 1> (n)  u = Unsqueeze (f, axis1)
+        r = Tanh (u)  h = MatMul (x, w)  %s }"""
+    drawn = np.random.default_rng(0).standard_normal
+    tables = {"one": np.array(1), "zero": np.array(0), "axis1": np.array([1]), "w": drawn((16, 16)).astype(np.float32)}
+    written(folder, unknown % "y = Add (h, r)", tables, name="unknown.onnx")
+    result = cli("inspect", str(folder))
+    assert result.exit_code == 0, result.output
+    assert "no positional encoding was recognised, and positions may be in what was not judged" in result.output
+    lines = [f"{folder}/unknown.onnx: not judged: PE212", "1 file: 1 not judged"]
+    assert result.output.splitlines()[-2:] == lines
+    listed = json.loads(cli("inspect", str(folder), "--json").output)["inspections"]
+    assert [len(entry["not_judged"]) for entry in listed] == [1]
+    rows = {"rows": drawn((64, 16)).astype(np.float32)}
+    written(folder, unknown % "k = Add (h, r)  p = Gather (rows, n)  y = Add (k, p)", tables | rows, name="both.onnx")
+    written(folder, NONE, name="none.onnx")
+    result = cli("inspect", str(folder))
+    assert result.output.splitlines()[-1] == "3 files: 1 passed, 1 judged in part, 1 not judged"
+    assert cli("inspect", str(folder), "--fail-on", "PE212").exit_code == 1
+    assert cli("inspect", str(folder), "--fail-above", "1").exit_code == 1
+
+
 def test_json_of_many_is_a_list_and_of_one_an_inspection(cli: Cli, models: Path) -> None:
     one = json.loads(cli("inspect", str(models / "none.onnx"), "--format", "json").output)
     assert one["file"] == str(models / "none.onnx")

@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 
 LATE = 3
 """The status of a file that a limit kept from being held against what was given."""
+OPEN = ("PE211", "PE212", "PE216")
+"""Findings of what is neither right nor wrong."""
+COUNTED = {
+    "failed": "failed",
+    "late": "not run to the end",
+    "unread": "could not be read",
+    "passed": "passed",
+    "judged in part": "judged in part",
+    "not judged": "not judged",
+}
+"""What becomes of files, as the last line counts them."""
 UNJUDGED = ("PE205", "PE206", "PE211", "PE212", "PE215", "PE216")
 """Findings of level error that make a bound of errors no answer: numbers that are noise, or were not measured."""
 HELD = options(
@@ -211,20 +222,35 @@ def _status(inspection: Inspection, values: dict[str, Any]) -> int:
 
 
 def _summary(answers: Sequence[Answer]) -> list[str]:
-    """Return what fails, a line a file, and last how many files do."""
+    """Return what fails and what was not judged, a line a file, and last how many files do or were."""
     lines = []
     for answer in answers:
-        if answer.inspection is None:
+        kind = _kind(answer)
+        if kind == "unread":
             lines.append(f"{answer.file}: cannot be read")
-        elif answer.status == LATE:
+        elif kind == "late":
             lines.append(f"{answer.file}: not run to its end: a limit ran out")
-        elif answer.status:
+        elif kind == "failed":
             codes = dict.fromkeys(entry.code for entry in answer.findings if entry.severity == "error")
             lines.append(f"{answer.file}: {', '.join(codes or dict.fromkeys(e.code for e in answer.findings))}")
-    counts = Counter("unread" if a.inspection is None else "failed" if a.status else "passed" for a in answers)
-    words = {"failed": "failed", "unread": "could not be read", "passed": "passed"}
-    some = ", ".join(f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind])
+        elif kind != "passed":
+            codes = dict.fromkeys(entry.code for entry in answer.findings if entry.code in OPEN)
+            lines.append(f"{answer.file}: {COUNTED[kind]}: {', '.join(codes)}")
+    counts = Counter(map(_kind, answers))
+    some = ", ".join(f"{counts[kind]} {text}" for kind, text in COUNTED.items() if counts[kind])
     return [*lines, f"{len(answers)} file{'s' * (len(answers) != 1)}: {some}"]
+
+
+def _kind(answer: Answer) -> str:
+    """Return what became of a file, as COUNTED has it: what was not judged has not passed, though it fails nothing."""
+    if answer.inspection is None:
+        return "unread"
+    if answer.status:
+        return "late" if answer.status == LATE else "failed"
+    if not any(entry.code in OPEN for entry in answer.findings):
+        return "passed"
+    has_names = any(entry.family != "not recognised" for entry in answer.inspection.encodings)
+    return "judged in part" if has_names else "not judged"
 
 
 def fails(inspection: Inspection, codes: tuple[str, ...], bound: float | None) -> bool:

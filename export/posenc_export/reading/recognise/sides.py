@@ -6,19 +6,21 @@ where something stands, whatever it is made of: so stored numbers without a form
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from posenc_export.reading.recognise.trails import numbers_of, shape_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Run, Shape
 
-Side = Literal["features", "places", "mixed", "unknown"]
-"""What an axis is: `mixed` are places that a weight has mixed, as MLP-Mixer does: each is a feature of all places."""
+Side = Literal["features", "places", "mixed", "joined", "unknown"]
+"""What an axis is: `mixed` are places that a weight has mixed, as MLP-Mixer does: each is a feature of all places.
+`joined` are features and places in one."""
 Sides = tuple[Side, ...]
 UNKNOWN: Side = "unknown"
 PLACES: Side = "places"
 FEATURES: Side = "features"
+JOINED: Side = "joined"
 PLAIN_PRODUCTS = {
     **dict.fromkeys(("MatMul", "FusedMatMul", "Gemm", "FusedGemm", "MatMulInteger", "TransposeMatMul"), (0, 1)),
     **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "MatMulBnb4"), (0, 1)),
@@ -28,13 +30,17 @@ PLAIN_PRODUCTS = {
 PACKED = ("MatMulNBits", "MatMulBnb4")
 """Products with a weight whose shape is not that of a matrix."""
 CONVOLUTIONS = {
-    *("Conv", "FusedConv", "QLinearConv", "ConvInteger", "ConvTranspose"),
-    *("BatchNormalization", "InstanceNormalization", "GroupNormalization", "DepthToSpace", "SpaceToDepth", "GroupNorm"),
+    *("Conv", "FusedConv", "QLinearConv", "ConvInteger", "ConvTranspose", "BatchNormalization"),
+    *("DepthToSpace", "SpaceToDepth"),
 }
 """Operators that have features in the second axis."""
+LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
+"""Operators of images that have features in the last axis."""
+REORDERING = ("ReorderInput", "ReorderOutput")
+"""Operators that put the features of an image elsewhere, where an attribute says so."""
 NORMS = {
     *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization"),
-    *("SkipSimplifiedLayerNormalization", "EmbedLayerNormalization", "QEmbedLayerNormalization"),
+    "SkipSimplifiedLayerNormalization",
 }
 """Operators that have features in the last axis, unless an attribute says otherwise."""
 ATTENTIONS = {
@@ -47,6 +53,9 @@ KEEPING = {
 }
 """Operators whose outputs have the axes of their first data."""
 RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
+MOVING_ALONG = ("Slice", "Pad", "Tile", "Split")
+"""Operators that take data from their first input, along axes that stay."""
+EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 REDUCING = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ArgMax", "ArgMin")
 RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -76,7 +85,7 @@ def axes_of_data(run: Run) -> Axes:
     given = _given(run)
     axes = Axes(dict(given))
     for node in run.nodes:
-        if not any(_is_data(operand) for operand in node.operands) and node.op_type not in ("Gather", *NORMS):
+        if not any(_is_data(operand) for operand in node.operands) and node.op_type not in ("Gather", *EMBEDDING):
             continue
         for name in node.outputs:
             value = run.values.get(name)
@@ -127,9 +136,11 @@ def broadcast(each: Sequence[Sides], sizes: Sequence[Shape]) -> Sides:
 
 def _one(sides: set[Side]) -> Side:
     """Return what an axis is that is several things at once: what is not known gives way, and mixed places do."""
-    known = sides - {"unknown"}
+    known = sides - {UNKNOWN, JOINED}
     told = known - {"mixed"} or known
-    return told.pop() if len(told) == 1 else "unknown"
+    if len(told) == 1:
+        return told.pop()
+    return JOINED if told or JOINED in sides else UNKNOWN
 
 
 def _is_data(operand: Operand | None) -> bool:
@@ -142,46 +153,53 @@ def _sizes(node: Meeting) -> list[Shape]:
 
 def _sides(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     """Return what the axes of an output are."""
-    op = node.op_type
-    if op in PLAIN_PRODUCTS:
-        return _of_product(axes, node, shape)
-    if op == "Einsum":
-        return _of_einsum(axes, node)
-    if op in CONVOLUTIONS:
-        return _of_convolution(axes, node, shape)
-    if op in NORMS:
-        return _of_norm(axes, node, shape)
-    if op in ATTENTIONS:
-        return _attended(shape)
-    if op in RECURRENT:
-        return (*(PLACES,) * (len(shape) - 1), FEATURES)
+    rule = RULES.get(node.op_type)
+    if rule is not None:
+        return rule(axes, node, shape)
     first = node.operands[0] if node.operands else None
     if first is None:
         return ()
-    if op == "Gather":
-        return _of_gather(axes, node, first)
     sides = axes.of(first.tensor, shape_of(first.value))
-    if op == "Transpose":
-        order = node.attributes.get("perm")
-        places = [int(place) for place in order] if isinstance(order, (list, tuple)) else range(len(sides))[::-1]
-        return tuple(sides[place] for place in places if place < len(sides))
-    if op in RESHAPING:
-        return _reshaped(sides, shape_of(first.value), shape)
-    if op in REDUCING and len(shape) < len(sides):
-        return _reduced(node, sides, shape)
-    if op in ("Slice", "Pad", "Tile", "Split", *REDUCING) or (not _is_broadcast(node) and len(shape) == len(sides)):
+    is_one = sum(_is_data(operand) for operand in node.operands) == 1
+    if node.op_type in MOVING_ALONG or (is_one and len(shape) == len(sides) and _is_data(first)):
         return sides
     return axes.met(node)
 
 
-def _is_broadcast(node: Meeting) -> bool:
-    return sum(_is_data(operand) for operand in node.operands) > 1
-
-
-def _attended(shape: Shape) -> Sides:
+def _attended(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+    """Return the axes of what an attention gives, or of embedded tokens."""
     if len(shape) == 4:  # (batch, heads, length, features)
         return (PLACES, FEATURES, PLACES, FEATURES)
     return (*(PLACES,) * (len(shape) - 1), FEATURES)
+
+
+def _last(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+    """Return axes of which the last has features."""
+    return (*(PLACES,) * (len(shape) - 1), FEATURES)
+
+
+def _reordered(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+    """Return the axes of an image whose features ONNX Runtime puts elsewhere."""
+    if node.op_type == "ReorderOutput" and node.attributes.get("channels_last"):
+        return _last(axes, node, shape)
+    return (PLACES, FEATURES, *(PLACES,) * (len(shape) - 2))
+
+
+def _transposed(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+    """Return axes in another order."""
+    first = node.operands[0]
+    sides = () if first is None else axes.of(first.tensor, shape_of(first.value))
+    order = node.attributes.get("perm")
+    places = [int(place) for place in order] if isinstance(order, (list, tuple)) else range(len(sides))[::-1]
+    return tuple(sides[place] for place in places if place < len(sides))
+
+
+def _regrouped(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+    """Return axes that were split and joined."""
+    first = node.operands[0]
+    return (
+        () if first is None else _reshaped(axes.of(first.tensor, shape_of(first.value)), shape_of(first.value), shape)
+    )
 
 
 def _weighted(side: Side) -> Side:
@@ -227,7 +245,7 @@ def _fitted(sides: Sides, shape: Shape) -> Sides:
     return (*(UNKNOWN,) * (len(shape) - len(sides)), *sides)
 
 
-def _of_einsum(axes: Axes, node: Meeting) -> Sides:
+def _of_einsum(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of a sum of products, letter by letter."""
     terms, outcome = letters(node)
     if outcome is None:
@@ -269,34 +287,39 @@ def _of_convolution(axes: Axes, node: Meeting, shape: Shape) -> Sides:
 
 def _of_norm(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of a normalization of the last axis, which are features unless they are known as others."""
-    if node.op_type.endswith("EmbedLayerNormalization"):
-        return _attended(shape)
     sides = axes.met(node)
     axis = node.attributes.get("axis", -1)
-    if len(sides) != len(shape) or not sides or axis not in (-1, len(shape) - 1) or sides[-1] != "unknown":
+    if len(sides) != len(shape) or not sides or axis not in (-1, len(shape) - 1) or sides[-1] == "mixed":
         return sides
+    # what lies before is not known where features seemed to lie there
+    if sides[-1] == PLACES:
+        sides = tuple(UNKNOWN if side == FEATURES else side for side in sides)
     return (*sides[:-1], FEATURES)
 
 
-def _of_gather(axes: Axes, node: Meeting, table: Operand) -> Sides:
+def _of_gather(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of what indices take: rows of words are features, and each index is a place."""
-    indices = node.operands[1] if len(node.operands) > 1 else None
+    table, indices = node.operands[:2] if len(node.operands) > 1 else (None, None)
     axis = node.attributes.get("axis", 0)
-    if indices is None or not isinstance(axis, int):
+    if table is None or indices is None or not isinstance(axis, int):
         return ()
-    shape = shape_of(table.value)
-    axis = axis + len(shape) if axis < 0 else axis
+    before = shape_of(table.value)
+    axis = axis + len(before) if axis < 0 else axis
     if isinstance(table.value, Constant):
-        sides: Sides = (FEATURES,) * len(shape)
+        sides: Sides = (FEATURES,) * len(before)
         there: Sides = (PLACES,) * len(shape_of(indices.value))
     else:
-        sides = axes.of(table.tensor, shape)
+        sides = axes.of(table.tensor, before)
         there = sides[axis : axis + 1] * len(shape_of(indices.value))
     return (*sides[:axis], *there, *sides[axis + 1 :])
 
 
-def _reduced(node: Meeting, sides: Sides, shape: Shape) -> Sides:
+def _reduced(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes that are left of a sum."""
+    first = node.operands[0]
+    sides = () if first is None else axes.of(first.tensor, shape_of(first.value))
+    if len(shape) == len(sides) or not sides:
+        return sides
     told = node.attributes.get("axes", node.attributes.get("axis"))
     if told is None and len(node.operands) > 1 and node.operands[1] is not None:
         numbers = numbers_of(node.operands[1].value)
@@ -312,8 +335,7 @@ def _reshaped(sides: Sides, before: Shape, after: Shape) -> Sides:
     for taken, given in _groups(before, after):
         # an axis of size 1 is a part of nothing
         told: set[Side] = {sides[place] for place in taken if before[place] > 1}
-        side = told.pop() if len(told) == 1 else "unknown"
-        made += [side] * given
+        made += [_one(told)] * given
     return tuple(made)
 
 
@@ -347,7 +369,23 @@ def varying(array_shape: Shape, is_varying: Callable[[int], bool], sides: Sides)
     """
     first = len(sides) - len(array_shape)
     return {
-        sides[first + axis] if first + axis >= 0 else "unknown"
+        sides[first + axis] if first + axis >= 0 else UNKNOWN
         for axis, size in enumerate(array_shape)
         if size > 1 and is_varying(axis)
     }
+
+
+RULES: Mapping[str, Callable[[Axes, Meeting, Shape], Sides]] = {
+    **dict.fromkeys(PLAIN_PRODUCTS, _of_product),
+    "Einsum": _of_einsum,
+    **dict.fromkeys(CONVOLUTIONS, _of_convolution),
+    **dict.fromkeys(NORMS, _of_norm),
+    **dict.fromkeys((*ATTENTIONS, *EMBEDDING), _attended),
+    **dict.fromkeys((*RECURRENT, *LAST), _last),
+    **dict.fromkeys(REORDERING, _reordered),
+    "Gather": _of_gather,
+    "Transpose": _transposed,
+    **dict.fromkeys(RESHAPING, _regrouped),
+    **dict.fromkeys(REDUCING, _reduced),
+}
+"""How the axes of an output follow, by operator; others leave them as they are, or fit inputs to each other."""

@@ -15,6 +15,7 @@ from posenc_export.reading.recognise.masks import is_mask, unblocked
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.sides import (
     FEATURES,
+    JOINED,
     PLACES,
     PLAIN_PRODUCTS,
     UNKNOWN,
@@ -26,7 +27,7 @@ from posenc_export.reading.recognise.sides import (
 )
 from posenc_export.reading.recognise.tables import are_tokens, is_split
 from posenc_export.reading.recognise.trails import is_data, is_float, numbers_of, shape_of
-from posenc_export.reading.values import Constant, Data, Meeting, Operand, Run, Shape, Value
+from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Shape, Value
 
 Array = NDArray[np.generic]
 Floats = NDArray[np.float64]
@@ -104,7 +105,7 @@ def stored_of_places(run: Run, axes: Axes, claimed: set[str]) -> tuple[list[Name
             along = _along(operand.value, _of_operand(node, operand, sides))
             if PLACES in along and not are_tokens(run, node, operand):
                 told.append(claim(run, form, node, operand))
-            elif UNKNOWN in along and _is_likely(run, node, operand):
+            elif along & {UNKNOWN, JOINED} and _is_likely(run, node, operand):
                 likely.append(claim(run, form, node, operand))
     told += _added_products(run, axes, claimed)
     return gathered(told), gathered(likely)
@@ -219,6 +220,12 @@ def _of_operand(node: Meeting, operand: Operand, sides: Sides) -> Sides:
 
 def _longest(shapes: list[Shape], place: int) -> int:
     return max((shape[-1 - place] for shape in shapes if place < len(shape)), default=1)
+
+
+def is_byte(value: Value) -> bool:
+    """Return whether the elements of a value have eight bits, as those of quantized numbers."""
+    dtype = value.array.dtype if isinstance(value, Position) else getattr(value, "dtype", None)
+    return dtype is not None and dtype.itemsize == 1 and dtype.kind in "iu"
 
 
 def _is_stored(node: Meeting, value: Value) -> bool:

@@ -17,9 +17,11 @@ from posenc_export.reading.recognise.rotary_operators import is_rotation, rotary
 from posenc_export.reading.recognise.sides import Axes
 from posenc_export.reading.recognise.stored_places import (
     FITTED,
+    QUANTIZED,
     STORED,
     choosing_of,
     differs,
+    is_byte,
     stands_by_place,
     stored_of_places,
     stored_turns,
@@ -75,9 +77,9 @@ def unrecognised_of(run: Run, axes: Axes, claimed: set[str]) -> list[Named]:
     found += [entry if entry.form.name.startswith(STORED) else _with_origin(run, entry) for entry in chosen]
     found += [*_tables_of_operators(run, claimed), *_waves_of_inputs(run, claimed)]
     stored, likely = stored_of_places(run, axes, claimed)
-    if not found and not claimed and not stored:
+    if not found and not claimed:
         # where nothing else tells of positions, stored numbers may be they whose axes are not known
-        return likely
+        return stored or likely
     turns = stored_turns(run, claimed)
     turned = {node for entry in turns for node in entry.nodes}
     likely = [entry for entry in likely if _is_of_all_places(run, entry)]
@@ -184,7 +186,9 @@ def _takes_a_token(run: Run, meeting: Meeting) -> bool:
 def _varies(run: Run, axes: Axes, meeting: Meeting, operand: Operand) -> bool:
     """Return whether a value varies by position: no mask, no count, no stored numbers for each of a batch."""
     value = operand.value
-    if not isinstance(value, Position) or not is_float(value) or value.array.size < FEWEST:
+    # rows of eight bits are floats to a quantized sum
+    is_taken = is_float(value) or (meeting.op_type in QUANTIZED and shape_of(value) and is_byte(value))
+    if not isinstance(value, Position) or not is_taken or value.array.size < FEWEST:
         return False
     numbers = told_numbers(value.array)
     if numbers is None:
