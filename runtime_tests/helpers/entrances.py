@@ -399,6 +399,11 @@ def _inside() -> Iterator[Entrance]:
             (float[batch, 13, 16] t2) { t2 = Identity (h) }"""
     decided = "z = ReduceSum <keepdims = 0> (h)  q = Greater (z, nought)"
     yield Entrance("inside a branch", tokens(f"{decided}  s = If (q) <{branches}>"), EITHER)
+    flagged = (
+        branches.replace("then_branch", "other").replace("else_branch", "then_branch").replace("other", "else_branch")
+    )
+    body = tokens(f"s = If (is_plain) <{flagged}>").replace("16] x)", "16] x, bool is_plain)", 1)
+    yield Entrance("inside a branch that an input leaves out", body, EITHER)
     rows = """then_branch = a () => (float[13, 16] t1) { t1 = Gather (long, n) }, else_branch = b () =>
             (float[13, 16] t2) { t2 = Slice (tall16, v0, v13, v0) }"""
     yield Entrance(

@@ -41,7 +41,7 @@ from posenc_export.reading.schemes import scheme_of
 from posenc_export.reading.sections import sectioned
 from posenc_export.reading.starts import start_findings
 from posenc_export.reading.switching import switched
-from posenc_export.reading.unread import Stop, stop_of, unread_of
+from posenc_export.reading.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.reading.usual import is_spent, with_outputs
 from posenc_export.reading.values import Run
 
@@ -120,7 +120,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     forms = (*forms, *start_findings(graph, run, named, how.budget))
     inputs = tuple(_of_tokens(graph, inspection.inputs))
     stop = stop_of(graph, run, inspection.stopped, how.budget)
-    unread = tuple(unread_of(graph, run))
+    unread = (*unread_of(graph, run), *untaken_of(graph, run, named, how.budget))
     how.say(_judged(inspection, inputs, forms, (stop, unread), how))
     # an end takes many interpretations: what is known until then is said before
     digits = {name for entry in named if measuring.is_composed(entry) for name in entry.stored}

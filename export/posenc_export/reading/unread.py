@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import NotJudged
@@ -13,8 +15,10 @@ from posenc_export.reading.interpret.meetings import PRODUCTS, is_float
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import Axis, axes_of
 from posenc_export.reading.interpret.state import is_data, shape_of, small_numbers
+from posenc_export.reading.recognise.encodings import encodings_of
+from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.usual import is_spent
-from posenc_export.reading.values import Data, Meeting, Position, Run, Unknown
+from posenc_export.reading.values import Array, Data, Meeting, Position, Run, Unknown
 
 OTHERS: Mapping[Axis, tuple[int, ...]] = {
     "batch": (2, 3),
@@ -163,3 +167,44 @@ def _not_computed(graph: Graph, run: Run) -> Iterator[NotJudged]:
             words = f"numbers that follow from positions meet data, {list(late[0].shape)}, and were not computed"
             yield NotJudged(meeting.node, words)
             return
+
+
+def untaken_of(graph: Graph, run: Run, named: Sequence[Named], budget: Budget) -> Iterator[NotJudged]:
+    """Yield what meets data in the branch alone that an input leaves out in a usual call.
+
+    Args:
+        graph: the graph.
+        run: its interpretation.
+        named: the encodings there.
+        budget: how much another interpretation may cost.
+    """
+    known = list(named)
+    for name, value in dict(_choices(graph, run)).items():
+        try:
+            other = interpret(graph, feeds={name: np.logical_not(value)}, budget=budget)
+        except ValueError:  # sizes that no array has
+            continue
+        for entry in encodings_of(other):
+            if not any(_is_alike(entry, one) for one in known):
+                known.append(entry)
+                words = f"{entry.form.family} ({entry.form.name})" if entry.form.name else entry.form.family
+                yield NotJudged(entry.nodes[0], f"met where {name} is {not value.reshape(-1)[0]} alone: {words}")
+
+
+def _is_alike(entry: Named, other: Named) -> bool:
+    """Return whether two encodings are of one family, and of the same numbers or parameters."""
+    if entry.form.family != other.form.family:
+        return False
+    is_same = entry.form.name == other.form.name and dict(entry.form.parameters) == dict(other.form.parameters)
+    return is_same or not entry.stored or bool(set(entry.stored) & set(other.stored))
+
+
+def _choices(graph: Graph, run: Run) -> Iterator[tuple[str, Array]]:
+    """Yield the inputs that choose a branch, with what they are in a run."""
+    given = {item.name for item in graph.inputs}
+    for node in run.nodes:
+        condition = node.operands[0].value if node.op_type == "If" and node.operands and node.operands[0] else None
+        for name in condition.inputs & given if isinstance(condition, Position) else ():
+            value = run.values.get(name)
+            if isinstance(value, Position) and value.array.dtype == np.bool_ and value.array.size == 1:
+                yield name, value.array
