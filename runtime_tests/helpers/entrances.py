@@ -904,6 +904,12 @@ def _rarer() -> Iterator[Entrance]:
         (SAID,),
         tables={"s16": np.array([1, 16])},
     )
+    counted = """g = Sigmoid (a)  c = CumSum (g, c3)  f = Floor (c)  i = Cast <to = 7> (f)
+    e = MatMul (q, by_query)  b = GatherElements <axis = 3> (e, i)"""
+    yield Entrance("rows that gates count", scores(counted), (SAID,), tables={"c3": np.array(3)})
+    taken = """z = ReduceSum <keepdims = 0> (h, vm1)  q = Greater (z, nought)  o = Cast <to = 7> (q)
+    c = CumSum (o, c1)  r = Gather (long, c)"""
+    yield Entrance("rows at places that data count", tokens(taken), EITHER)
     chosen = np.stack([np.arange(13)[:, None] + 0 * np.arange(13), np.abs(np.arange(13)[:, None] - np.arange(13))], -1)
     yield Entrance(
         """scores that GatherND chooses by a stored distance""",

@@ -185,8 +185,8 @@ def _in_product(axes: Axes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
         return
     sizes = shape_of(data.value)
     outer = zip(axes.of(data.tensor, sizes)[:-MATRIX], sizes[:-MATRIX], strict=True)
-    # experts take the same data, each with a weight of its own
-    told = tuple(side if size > 1 else FEATURES for side, size in outer)
+    # experts take the same data, each with a weight of its own; heads that are joined with a batch are no places
+    told = tuple(side if size > 1 and side != JOINED else FEATURES for side, size in outer)
     missing = len(shape_of(stored.value)) - len(sizes)
     yield stored, (*(FEATURES,) * missing, *told, FEATURES, FEATURES)
 

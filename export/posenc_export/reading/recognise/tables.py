@@ -105,7 +105,11 @@ def are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
         return False
     waiting, seen = [place], {place}
     while waiting and len(seen) < DEEPEST:
-        for operand in run.nodes[waiting.pop()].operands:
+        node = run.nodes[waiting.pop()]
+        # queries that were folded: scores have a row for each of the rows
+        if node.op_type in TAKING and _is_stored_first(node, shape_of(rows.value)):
+            return True
+        for operand in node.operands:
             if operand is None:
                 continue
             if operand.tensor == rows.tensor:
@@ -115,6 +119,14 @@ def are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
                 seen.add(before)
                 waiting.append(before)
     return False
+
+
+def _is_stored_first(node: Meeting, rows: tuple[int, ...]) -> bool:
+    """Return whether the first factor of a product is stored, and has as many rows as others, in several products."""
+    first = node.operands[0] if node.operands else None
+    if first is None or not isinstance(first.value, Constant) or len(first.value.shape) < 3 or len(rows) < 2:
+        return False
+    return first.value.shape[-2] == rows[-2] and first.value.shape[-1] > 1
 
 
 def _last_weight(run: Run, tensor: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -40,6 +41,15 @@ TABLES_OF = ("RotaryEmbedding", "MRotaryEmbedding")
 ROUNDING = ("Round", "Floor")
 TELLING = (*WAVES, "Log", "Exp", "CumSum", "NonZero", "Range", "Gather", "Loop", "Scan")
 """Operators that say how a position value was made, those that turn positions into angles first."""
+TAKING = ("Gather", "GatherElements", "GatherND")
+"""Operators that take rows or elements at indices."""
+STEPPING = {
+    *("Floor", "Ceil", "Round", "Cast", "Clip", "Min", "Max", "Add", "Sub", "Mul", "Div", "Where", "Identity", "Mod"),
+    *("Reshape", "Unsqueeze", "Squeeze", "Expand", "Transpose", "Slice", "Concat"),
+}
+"""Operators between a count and the indices that it becomes."""
+NEAR = 16
+"""How many nodes there are between them, at most."""
 FARTHEST = 2000
 """How many nodes are gone back from a value."""
 SHOWN = 2
@@ -75,6 +85,7 @@ def unrecognised_of(run: Run, axes: Axes, claimed: set[str]) -> list[Named]:
     found = [_with_origin(run, named) for named in gathered(claims)]
     chosen = choosing_of(run, claimed)
     found += [entry if entry.form.name.startswith(STORED) else _with_origin(run, entry) for entry in chosen]
+    found += _chosen_by_counts(run, claimed)
     found += [*_tables_of_operators(run, claimed), *_waves_of_inputs(run, claimed)]
     stored, likely = stored_of_places(run, axes, claimed)
     if not found and not claimed:
@@ -286,6 +297,30 @@ def _given_table(run: Run, operand: Operand) -> str:
     """Return the input that cosines of a rotary operator come from; nothing where they are stored or computed."""
     is_given = isinstance(operand.value, Data) and is_float(operand.value) and not operand.value.positional
     return _input_behind(run, operand.tensor) if is_given else ""
+
+
+def _chosen_by_counts(run: Run, claimed: set[str]) -> list[Named]:
+    """Return rows or scores that are taken at places which data count, as gates do in contextual encodings."""
+    claims = []
+    for node in run.nodes:
+        indices = node.operands[1] if node.op_type in TAKING and len(node.operands) > 1 else None
+        if indices is None or node.node in claimed or not isinstance(indices.value, Data) or indices.value.positional:
+            continue
+        if is_float(indices.value) or math.prod(indices.value.shape) < FEWEST:
+            continue
+        tensor, found = indices.tensor, None
+        for _ in range(NEAR):
+            place = run.produced.get(tensor)
+            before = None if place is None else run.nodes[place]
+            data = [] if before is None else [o for o in before.operands if o is not None and is_data(o.value)]
+            if before is None or before.op_type == "CumSum" or len(data) != 1 or before.op_type not in STEPPING:
+                found = before if before is not None and before.op_type == "CumSum" else None
+                break
+            tensor = data[0].tensor
+        if found is not None:
+            form = Form("not recognised", f"CumSum at {found.node}", {})
+            claims.append(claim(run, form, node, indices))
+    return gathered(claims)
 
 
 def _is_table(operand: Operand | None) -> bool:
