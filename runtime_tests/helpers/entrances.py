@@ -906,6 +906,10 @@ def _rarer() -> Iterator[Entrance]:
     )
     counted = """g = Sigmoid (a)  c = CumSum (g, c3)  f = Floor (c)  i = Cast <to = 7> (f)
     e = MatMul (q, by_query)  b = GatherElements <axis = 3> (e, i)"""
+    cut = """e = Slice (sh, v2, v3)  wt = Slice (w_tall, v0, e, v0)  r = MatMul (h, wt)"""
+    yield Entrance(
+        "no position: a weight that is cut by a size", tokens(cut, "seq"), none, tables={"w_tall": drawn(48, 16)}
+    )
     yield Entrance("rows that gates count", scores(counted), (SAID,), tables={"c3": np.array(3)})
     taken = """z = ReduceSum <keepdims = 0> (h, vm1)  q = Greater (z, nought)  o = Cast <to = 7> (q)
     c = CumSum (o, c1)  r = Gather (long, c)"""

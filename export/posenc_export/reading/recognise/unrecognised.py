@@ -209,6 +209,8 @@ def _varies(run: Run, axes: Axes, meeting: Meeting, operand: Operand) -> bool:
     # what varies by feature alone is a row of a table of types, or a scale of features
     if not along or (along == [numbers.ndim - 1] and any(shape[-1:] == numbers.shape[-1:] for shape in shapes)):
         return False
+    if meeting.op_type in PRODUCTS and _is_cut_weight(run, meeting, value):
+        return False
     return not _is_stored(run, operand) or stands_by_place(run, axes, meeting, operand)
 
 
@@ -220,6 +222,21 @@ def _is_stored(run: Run, operand: Operand) -> bool:
         if table is not None and np.array_equal(_once(table), values):
             return True
     return False
+
+
+def _is_cut_weight(run: Run, meeting: Meeting, value: Position) -> bool:
+    """Return whether a factor is a part of a stored weight, cut where the number of features says.
+
+    PyTorch's attention keeps the weights of queries, keys and values in one tensor.
+    """
+    data = next((o.value for o in meeting.operands if o is not None and isinstance(o.value, Data)), None)
+    if data is None or value.inputs or value.array.ndim != 2 or len(value.stored) != 1 or not data.shape:
+        return False
+    (name,) = value.stored
+    whole, width = shape_of(run.values[name]) if name in run.values else (), data.shape[-1]
+    # so many rows as there are tokens are no multiple of features
+    is_square = width > 0 and all(size % width == 0 for size in (*value.array.shape, *whole))
+    return is_square and width in value.array.shape and len(whole) == 2
 
 
 def _once(array: NDArray[np.generic]) -> NDArray[np.generic]:
