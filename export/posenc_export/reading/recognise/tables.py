@@ -107,7 +107,7 @@ def are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
     while waiting and len(seen) < DEEPEST:
         node = run.nodes[waiting.pop()]
         # queries that were folded: scores have a row for each of the rows
-        if node.op_type in TAKING and _is_stored_first(node, shape_of(rows.value)):
+        if node.op_type in TAKING and _is_folded(run, node, shape_of(rows.value)):
             return True
         for operand in node.operands:
             if operand is None:
@@ -121,10 +121,14 @@ def are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
     return False
 
 
-def _is_stored_first(node: Meeting, rows: tuple[int, ...]) -> bool:
-    """Return whether the first factor of a product is stored, and has as many rows as others, in several products."""
-    first = node.operands[0] if node.operands else None
-    if first is None or not isinstance(first.value, Constant) or len(first.value.shape) < 3 or len(rows) < 2:
+def _is_folded(run: Run, node: Meeting, rows: tuple[int, ...]) -> bool:
+    """Return whether a product has queries that an exporter folded: as many rows as others, and nothing made them."""
+    first, second = node.operands[:2] if len(node.operands) > 1 else (None, None)
+    if first is None or second is None or not is_data(second.value):
+        return False
+    if first.tensor in run.produced or not isinstance(first.value, Constant):
+        return False
+    if len(first.value.shape) < 3 or len(rows) < 2:
         return False
     return first.value.shape[-2] == rows[-2] and first.value.shape[-1] > 1
 
