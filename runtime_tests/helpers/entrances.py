@@ -910,6 +910,16 @@ def _rarer() -> Iterator[Entrance]:
     yield Entrance(
         "no position: a weight that is cut by a size", tokens(cut, "seq"), none, tables={"w_tall": drawn(48, 16)}
     )
+    folded = """f = Reshape (h, s_pairs)  u = Transpose <perm = [0, 2, 1, 3]> (f)  v = Reshape (u, s_map)
+    p = Transpose <perm = [0, 2, 3, 1]> (v)  m = Reshape (p, s_rows16)  y = LayerNormalization (m, gain, shift) }"""
+    body = image("s = Identity (h)").split("s = Identity")[0] + folded
+    unfolded: dict[str, Array] = {
+        "s_pairs": np.array([32, 2, 2, 2]),
+        "s_map": np.array([1, 16, 4, 4]),
+        "s_rows16": np.array([4, 4, 16]),
+    }
+    ports = body.replace("[batch, 3", "[1, 3").replace("[batch, 16, 4, 4]", "[4, 4, 16]")
+    yield Entrance("no position: a norm behind patches that were unfolded", ports, none, tables=unfolded)
     yield Entrance("rows that gates count", scores(counted), (SAID,), tables={"c3": np.array(3)})
     taken = """z = ReduceSum <keepdims = 0> (h, vm1)  q = Greater (z, nought)  o = Cast <to = 7> (q)
     c = CumSum (o, c1)  r = Gather (long, c)"""

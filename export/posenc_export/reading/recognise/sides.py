@@ -335,7 +335,8 @@ def _reshaped(sides: Sides, before: Shape, after: Shape) -> Sides:
     for taken, given in _groups(before, after):
         # an axis of size 1 is a part of nothing
         told: set[Side] = {sides[place] for place in taken if before[place] > 1}
-        made += [_one(told)] * given
+        # what was joined before is not taken apart by sizes alone
+        made += [JOINED if JOINED in told else _one(told)] * given
     return tuple(made)
 
 

@@ -16,6 +16,7 @@ from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.sides import (
     FEATURES,
     JOINED,
+    NORMS,
     PLACES,
     PLAIN_PRODUCTS,
     UNKNOWN,
@@ -131,7 +132,8 @@ def _candidates(run: Run, axes: Axes, node: Meeting) -> Iterator[tuple[Operand, 
         if operand is not None:
             yield operand, OF_SCORES if node.op_type not in ADDED_TO_PRODUCT else _of_output(run, axes, node)
     elif node.op_type in FITTED:
-        met = axes.met(node)
+        # a norm says itself that what it normalizes are features
+        met = axes.met(node) if node.op_type not in NORMS else _of_output(run, axes, node)
         places = FACTORS_OF_QUANTIZED if node.op_type in QUANTIZED else range(len(node.operands))
         for i in places:
             operand = node.operands[i] if i < len(node.operands) else None
