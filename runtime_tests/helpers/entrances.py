@@ -1061,6 +1061,25 @@ def _rarer() -> Iterator[Entrance]:
     )
 
 
+def _ones() -> Iterator[Entrance]:
+    """Ones and zeros that say a place, and biases of keys alone."""
+    joined_ones = """eb = Expand ({ones}, shape)  j = Concat <axis = -1> (h, eb)  s = Slice (j, v0, v16, v2)"""
+    counted = """lb = Slice (sh, v0, v1)  ln = Slice (sh, v1, v2)  shape = Concat <axis = 0> (lb, ln, {width})  """
+    bits = """bu = Unsqueeze (n, v1)  bd = Div (bu, powers)  bm = Mod (bd, c2)  bf = Cast <to = 1> (bm)"""
+    ones = counted.replace("{width}", "v4") + bits + "  " + joined_ones.replace("{ones}", "bf")
+    powers: dict[str, Array] = {"powers": np.array([1, 2, 4, 8]), "v4": np.array([4])}
+    yield Entrance("bits of places that are joined", tokens(ones, "seq"), (SAID,), tables=powers)
+    hot = """o = OneHot <axis = -1> (n, depth, onoff)"""
+    ones = counted.replace("{width}", "depth1") + hot + "  " + joined_ones.replace("{ones}", "o")
+    depths: dict[str, Array] = {"depth": np.array(64), "depth1": np.array([64]), "onoff": np.array([0, 1], np.float32)}
+    yield Entrance("one-hot places that are joined", tokens(ones, "seq"), (SAID,), tables=depths)
+    eye: dict[str, Array] = {"eye": np.eye(13, dtype=np.float32)[None]}
+    ports = "g (float[1, 13, 16] x) => (float[1, 13, 29] y) { h = MatMul (x, w)  y = Concat <axis = -1> (h, eye) }"
+    yield Entrance("one-hot places that are joined, stored", ports, (SAID,), tables=eye)
+    keys = """lb = Slice (sh, v0, v1)  shape = Concat <axis = 0> (lb, v1, v1, v13)  b = Expand (keys_only, shape)"""
+    yield Entrance("a bias of each key, repeated for a batch", scores(keys), (SAID,))
+
+
 def model_of(entrance: Entrance, is_beside: bool = False) -> onnx.ModelProto:
     """Return the graph of an entrance with its numbers.
 
@@ -1093,4 +1112,4 @@ def model_of(entrance: Entrance, is_beside: bool = False) -> onnx.ModelProto:
 
 def all_entrances() -> list[Entrance]:
     """Return all graphs."""
-    return [*_stored(), *_inside(), *_computed(), *_biases(), *_rotations(), *_others(), *_more(), *_rarer()]
+    return [*_stored(), *_inside(), *_computed(), *_biases(), *_rotations(), *_others(), *_more(), *_rarer(), *_ones()]

@@ -103,7 +103,7 @@ def stored_of_places(run: Run, axes: Axes, claimed: set[str]) -> tuple[list[Name
             if operand.tensor in claimed or not _is_stored(node, operand.value):
                 continue
             form = Form("not recognised", f"{STORED}{operand.tensor}", {})
-            along = _along(operand.value, _of_operand(node, operand, sides))
+            along = _along(operand.value, _of_operand(node, operand, sides), node.op_type == "Concat")
             if PLACES in along and not are_tokens(run, node, operand):
                 told.append(claim(run, form, node, operand))
             elif along & {UNKNOWN, JOINED} and _is_likely(run, node, operand):
@@ -112,16 +112,26 @@ def stored_of_places(run: Run, axes: Axes, claimed: set[str]) -> tuple[list[Name
     return gathered(told), gathered(likely)
 
 
-def stands_by_place(run: Run, axes: Axes, node: Meeting, operand: Operand) -> bool:
+def stands_by_place(run: Run, axes: Axes, node: Meeting, operand: Operand, numbers: Floats) -> bool:
     """Return whether the numbers of an input differ along places of the data that they are fitted to."""
-    told = (sides for other, sides in _candidates(run, axes, node) if other is operand)
-    numbers = numbers_of(operand.value)
-    numbers = None if numbers is None else told_numbers(numbers)
-    sides = next(told, None)
-    if numbers is None or sides is None or are_tokens(run, node, operand):
+    sides = next((sides for other, sides in _candidates(run, axes, node) if other is operand), None)
+    if sides is None or are_tokens(run, node, operand):
         return False
     sides = _of_operand(node, operand, sides)
     return PLACES in varying(numbers.shape, lambda axis: differs(numbers, axis), sides)
+
+
+def joins_features(axes: Axes, node: Meeting) -> bool:
+    """Return whether a node puts features beside those of data: ones and zeros there leave no token out."""
+    met = axes.met(node)
+    axis = _joined_axis(node, len(met))
+    return axis is not None and met[axis] == FEATURES
+
+
+def _joined_axis(node: Meeting, rank: int) -> int | None:
+    """Return the axis along which a node joins its inputs; None for other nodes."""
+    axis = node.attributes.get("axis", 0)
+    return axis % rank if node.op_type == "Concat" and isinstance(axis, int) and rank else None
 
 
 def _candidates(run: Run, axes: Axes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
@@ -139,14 +149,12 @@ def _candidates(run: Run, axes: Axes, node: Meeting) -> Iterator[tuple[Operand, 
             operand = node.operands[i] if i < len(node.operands) else None
             if operand is not None:
                 yield from ((inner, met) for inner in _inside(run, operand))
-    elif node.op_type == "Concat":
+    elif joins_features(axes, node):
         met = axes.met(node)
-        axis = node.attributes.get("axis", 0)
-        axis = axis % len(met) if isinstance(axis, int) and met else 0
         # along an axis of places more of them are joined: tokens of no word
-        if met[axis : axis + 1] == (FEATURES,):
-            joined = tuple(FEATURES if place == axis else side for place, side in enumerate(met))
-            yield from ((operand, joined) for operand in node.operands if operand is not None)
+        axis = _joined_axis(node, len(met))
+        joined = tuple(FEATURES if place == axis else side for place, side in enumerate(met))
+        yield from ((operand, joined) for operand in node.operands if operand is not None)
     elif node.op_type == "Einsum":
         yield from _in_einsum(axes, node)
     elif node.op_type in PLAIN_PRODUCTS:
@@ -237,20 +245,25 @@ def _is_stored(node: Meeting, value: Value) -> bool:
     )
 
 
-def _along(value: Value, sides: Sides) -> set[Side]:
+def _along(value: Value, sides: Sides, is_joined: bool) -> set[Side]:
     """Return what the axes are along which stored numbers differ; nothing for masks, whose numbers leave tokens out."""
     shape = shape_of(value)
     # most numbers are of features: those are not looked at
     if not varying(shape, lambda axis: True, sides) - {FEATURES, "mixed"}:
         return set()
     array = numbers_of(value)
-    numbers = None if array is None else told_numbers(array)
+    numbers = None if array is None else told_numbers(array, is_joined)
     return set() if numbers is None else varying(shape, lambda axis: differs(numbers, axis), sides)
 
 
-def told_numbers(array: Array) -> Floats | None:
-    """Return numbers, NaN where they leave a token out; None for a mask, and for the same number everywhere."""
-    if is_mask(array):
+def told_numbers(array: Array, is_joined: bool = False) -> Floats | None:
+    """Return numbers, NaN where they leave a token out; None for a mask, and for the same number everywhere.
+
+    Args:
+        array: the numbers.
+        is_joined: whether they are features: ones and zeros are no mask then.
+    """
+    if is_mask(array) and not (is_joined and np.isin(array, (0, 1)).all()):
         return None
     numbers = unblocked(array)
     finite = numbers[np.isfinite(numbers)]

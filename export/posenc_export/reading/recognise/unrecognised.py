@@ -23,6 +23,7 @@ from posenc_export.reading.recognise.stored_places import (
     choosing_of,
     differs,
     is_byte,
+    joins_features,
     stands_by_place,
     stored_of_places,
     stored_turns,
@@ -201,17 +202,19 @@ def _varies(run: Run, axes: Axes, meeting: Meeting, operand: Operand) -> bool:
     is_taken = is_float(value) or (meeting.op_type in QUANTIZED and shape_of(value) and is_byte(value))
     if not isinstance(value, Position) or not is_taken or value.array.size < FEWEST:
         return False
-    numbers = told_numbers(value.array)
+    # a mask that comes in may be a feature
+    numbers = told_numbers(value.array, not value.inputs and joins_features(axes, meeting))
     if numbers is None:
         return False
     along = [axis for axis in range(numbers.ndim) if differs(numbers, axis)]
     shapes = [shape_of(run.values[name]) for name in stored_of(operand) if name in run.values]
     # what varies by feature alone is a row of a table of types, or a scale of features
-    if not along or (along == [numbers.ndim - 1] and any(shape[-1:] == numbers.shape[-1:] for shape in shapes)):
+    is_row = along == [numbers.ndim - 1] and any(shape[-1:] == numbers.shape[-1:] for shape in shapes)
+    if not along:
         return False
     if meeting.op_type in PRODUCTS and _is_cut_weight(run, meeting, value):
         return False
-    return not _is_stored(run, operand) or stands_by_place(run, axes, meeting, operand)
+    return not (is_row or _is_stored(run, operand)) or stands_by_place(run, axes, meeting, operand, numbers)
 
 
 def _is_stored(run: Run, operand: Operand) -> bool:
