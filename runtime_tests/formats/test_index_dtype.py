@@ -285,9 +285,6 @@ def test_a_module_decides_its_own_integers(cli: Cli) -> None:
 def counting_classes() -> Iterator[tuple[type, str]]:
     """Yield every class of modules that has one of the two dtypes, of its own or of a class before it."""
     for found in pkgutil.walk_packages(posenc.__path__, "posenc."):
-        # modules of 0.1's names say so with a warning
-        if found.name.startswith(("posenc_models", "posenc.integrations", "posenc.moved")):
-            continue
         for kind in vars(importlib.import_module(found.name)).values():
             if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and kind.__module__ == found.name:
                 yield from ((kind, name) for name in ("count_dtype", "integer_dtype") if hasattr(kind, name))
