@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from posenc_export import interrupts
+from posenc_export.common import interrupts
 
 if interrupts.is_command():
     if sys.argv[0] == "-m" and not sys.flags.safe_path:
@@ -33,18 +33,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
 from posenc_export.any_file import extend, in_python, inspect, report
-from posenc_export.errors import path_of, worded
+from posenc_export.common.errors import path_of, worded
 
 if TYPE_CHECKING:
     from torch import nn
 
     from posenc.spec import Spec
-    from posenc_export.benchmarks import BenchOptions, BenchResult
     from posenc_export.cli.from_python import Inputs
-    from posenc_export.exporter import ExportOptions, ExportResult
-    from posenc_export.targets import Target
-    from posenc_export.validation.judging.verdict import ValidateOptions
-    from posenc_export.validation.report.result import ValidateResult
+    from posenc_export.proof.benchmarks import BenchOptions, BenchResult
+    from posenc_export.proof.exporter import ExportOptions, ExportResult
+    from posenc_export.proof.judging.verdict import ValidateOptions
+    from posenc_export.proof.report.result import ValidateResult
+    from posenc_export.write.targets import Target
     from posenc_models import ModelConfig
 
     Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
@@ -76,7 +76,7 @@ def target(
     from posenc.spec import Spec
     from posenc_export.bundle.port_names import check_inputs
     from posenc_export.cli.from_python import ports_of
-    from posenc_export.errors import BadInput
+    from posenc_export.common.errors import BadInput
     from posenc_models import ModelConfig
 
     spec, parameters = spec or Spec(), parameters or {}
@@ -87,14 +87,14 @@ def target(
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
     check_inputs(ports)
     if isinstance(source, ModelConfig):
-        from posenc_export.targets.hf_config import config_target
+        from posenc_export.write.targets.hf_config import config_target
 
         return config_target(source, spec, parameters, seed)
     if is_module:
-        from posenc_export.targets.module import module_target
+        from posenc_export.write.targets.module import module_target
 
         return module_target(source, ports, spec, parameters, seed)
-    from posenc_export.targets.scheme import scheme_target
+    from posenc_export.write.targets.scheme import scheme_target
 
     return scheme_target(str(source), spec, parameters, seed)
 
@@ -128,8 +128,8 @@ def export(
     (there is no graph that holds for what was asked); each is one line.
     """
     from posenc_export.cli.from_python import ports_of
-    from posenc_export.exporter import ExportOptions, export_target
-    from posenc_export.exporter.settings import spec_for, split
+    from posenc_export.proof.exporter import ExportOptions, export_target
+    from posenc_export.proof.exporter.settings import spec_for, split
 
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
@@ -160,9 +160,9 @@ def validate(
     Raises BadInput where the folder is no bundle, or where a runtime is named that runs code which is not trusted,
     Unavailable where a required runtime cannot run here.
     """
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.apart.parent import validate_folder
-    from posenc_export.validation.judging.verdict import ValidateOptions
+    from posenc_export.proof.apart.parent import validate_folder
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.proof.judging.verdict import ValidateOptions
 
     return validate_folder(path_of(folder, "folder"), with_fields(options or ValidateOptions(), settings), trust)
 
@@ -186,7 +186,7 @@ def prove(
         **settings: As for `export`.
     """
     from posenc_export.cli.from_python import ports_of, renames_of
-    from posenc_export.proving.source import File, prove_source
+    from posenc_export.proof.foreign.source import File, prove_source
 
     source = str(against) if isinstance(against, PathLike) else against
     items, names = renames_of(inputs)
@@ -223,10 +223,10 @@ def bench(
 
     Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
     """
-    from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
-    from posenc_export.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
-    from posenc_export.exporter import ExportOptions
-    from posenc_export.exporter.settings import fields_of, spec_for, split, with_fields, with_rows
+    from posenc_export.proof.benchmarks import USUAL_LENGTHS, BenchOptions
+    from posenc_export.proof.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
+    from posenc_export.proof.exporter import ExportOptions
+    from posenc_export.proof.exporter.settings import fields_of, spec_for, split, with_fields, with_rows
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing, options = with_fields(timing or BenchOptions(), of_timing), options or ExportOptions()

@@ -7,15 +7,15 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from posenc_export.errors import BadInput, path_of, worded
+from posenc_export.common.errors import BadInput, path_of, worded
 
 if TYPE_CHECKING:
-    from posenc_export.extending.extend import ExtendOptions
-    from posenc_export.extending.result import Extended
-    from posenc_export.reading.inspect import InspectOptions
-    from posenc_export.reading.inspection import Inspection
-    from posenc_export.validation.judging.verdict import ValidateOptions
-    from posenc_export.validation.report.result import ValidateResult
+    from posenc_export.proof.judging.verdict import ValidateOptions
+    from posenc_export.proof.report.result import ValidateResult
+    from posenc_export.read.extend.extend import ExtendOptions
+    from posenc_export.read.extend.result import Extended
+    from posenc_export.read.inspect import InspectOptions
+    from posenc_export.read.inspection import Inspection
 
 
 def in_python(message: str) -> str:
@@ -48,8 +48,8 @@ def inspect(
     Returns the encodings and the findings: `result.passed` says whether none of these is an error.
     Raises BadInput where a file cannot be read, or where reading it takes too long or too much memory.
     """
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.reading.inspect import InspectOptions, inspect_file
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.read.inspect import InspectOptions, inspect_file
 
     held = {name: place for name, place in (("config", config), ("against", against)) if place is not None}
     places = {name: path_of(place, name) for name, place in held.items()}
@@ -78,8 +78,8 @@ def extend(
     Returns what was rewritten: `result.passed` says whether the length is reached, and outputs are those of before.
     Raises BadInput where nothing can be extended, as learned tables, or where it takes too long or too much memory.
     """
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.extending.extend import ExtendOptions, extend_file
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.read.extend.extend import ExtendOptions, extend_file
 
     chosen = with_fields(options or ExtendOptions(), settings)
     if parameters is not None and not isinstance(parameters, Mapping):
@@ -110,9 +110,9 @@ def report(
 
     Raises BadInput where the page cannot be written, before any work, and otherwise as `validate` does.
     """
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.pages.write import report_folder
-    from posenc_export.validation.judging.verdict import ValidateOptions
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.proof.judging.verdict import ValidateOptions
+    from posenc_export.show.pages.write import report_folder
 
     chosen = with_fields(options or ValidateOptions(), settings)
     return report_folder(path_of(folder, "folder"), path_of(to, "to"), chosen, trust=trust, force=force)

@@ -15,7 +15,7 @@ from helpers.shared import Cli
 from posenc import memory
 from posenc_export.bundle.headers import Stored
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ from helpers.shared import ROOT, Cli
 from posenc import ports
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
-from posenc_export.arrays import DTYPES
 from posenc_export.bundle import kinds, schema
+from posenc_export.bundle.carries import port_kinds
 from posenc_export.bundle.case import PROBED, Case
 from posenc_export.bundle.manifest import Artifact, AskedModel, Manifest
-from posenc_export.carries import port_kinds
-from posenc_export.errors import BadInput
-from posenc_export.formats import ROTARY_OPS
-from posenc_export.validation.judging.verdict import Basis, Verdict
-from posenc_export.validation.report.report import report_markdown
+from posenc_export.common.arrays import DTYPES
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import Basis, Verdict
+from posenc_export.proof.report.report import report_markdown
+from posenc_export.write.formats import ROTARY_OPS
 
 COUNT, OFF = "must be a whole number of at least 0", "must be a finite number of at least 0"
 DAMAGED: list[tuple[Change, str]] = [

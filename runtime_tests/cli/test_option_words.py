@@ -10,10 +10,10 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.cli import main
 from posenc_export.cli.text.sources import read_source
-from posenc_export.errors import BadInput, ToolFailed
-from posenc_export.targets.module import module_target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.recording import record
+from posenc_export.common.errors import BadInput, ToolFailed
+from posenc_export.proof.recording import record
+from posenc_export.write.targets.module import module_target
+from posenc_export.write.targets.scheme import scheme_target
 
 
 def values(*words: str) -> dict[str, object]:

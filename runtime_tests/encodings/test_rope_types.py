@@ -21,11 +21,11 @@ import posenc
 from helpers.shared import DATA, EPS, EXPLICIT, one_of_each
 from posenc.rope_types import ROPE_TYPES, Rope, RopeType
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.targets.hf_config import config_target
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.targets.hf_config import config_target
 from posenc_models import ModelConfig, load_config, read_config
 
 MAX_LEN = 96

@@ -12,16 +12,16 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Axis, Port, Start, axes_of, carrying
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec, UnsupportedSpec
+from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.carries import keys_axis
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.runtimes import RUNTIMES, RunFailed, Runner
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed, Runner
+from posenc_export.write.targets.scheme import scheme_target
 
 LENGTH, KEYS = 3, 7
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -9,7 +9,7 @@ import posenc_export
 from helpers.attention_kernels import GRAPHS, ROWS, cos_sin, of_kernel
 from helpers.longer import session
 from helpers.shared import one_of_each
-from posenc_export.extending.model import Model
+from posenc_export.read.extend.model import Model
 
 LONG = 131072
 CUDA_ALONE = "PagedAttention"

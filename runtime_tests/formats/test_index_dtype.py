@@ -23,17 +23,17 @@ from posenc.parameters import Value
 from posenc.ports import Array, Extents, Indices, Mask, Positions, Start, carrying
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec, UnsupportedSpec
-from posenc_export.arrays import call_on_arrays
-from posenc_export.errors import BadInput
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats.onnx.providers import placements
-from posenc_export.formats.onnx.providers.nodes import TypedNode, typed_nodes
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.sizes import trace_sizes
-from posenc_export.validation.stored.rebuilding import spec_of
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.planning.sizes import trace_sizes
+from posenc_export.proof.stored.rebuilding import spec_of
+from posenc_export.write.formats.onnx.providers import placements
+from posenc_export.write.formats.onnx.providers.nodes import TypedNode, typed_nodes
+from posenc_export.write.targets.scheme import scheme_target
 
 INTS = (Positions, Start, Mask, Extents, Indices)
 MODES: tuple[Mode, ...] = ("dynamic", "baked")

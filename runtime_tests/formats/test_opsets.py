@@ -13,11 +13,11 @@ from helpers.shared import one_of_each
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput, ExportFailed
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats import DEFAULT_OPSET, FALLBACK_OPSETS, OPSETS
-from posenc_export.targets.module import module_target
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.common.errors import BadInput, ExportFailed
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.write.formats import DEFAULT_OPSET, FALLBACK_OPSETS, OPSETS
+from posenc_export.write.targets.module import module_target
+from posenc_export.write.targets.scheme import scheme_target
 from scripts.compat_table import cells
 
 ROPE = Spec("dynamic", "exact", "explicit", 70)

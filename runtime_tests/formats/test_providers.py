@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 from helpers.made_parts import part_of
 from helpers.shared import Cli, need, one_of_each
 from posenc_export.cli.commands import compat
-from posenc_export.formats.onnx.providers import Placement, answer, placements
-from posenc_export.formats.onnx.providers.lists import ORDER, provider_lists
-from posenc_export.formats.onnx.providers.nodes import typed_nodes
+from posenc_export.write.formats.onnx.providers import Placement, answer, placements
+from posenc_export.write.formats.onnx.providers.lists import ORDER, provider_lists
+from posenc_export.write.formats.onnx.providers.nodes import typed_nodes
 from scripts.compat_table import PAGE
 from scripts.provider_lists import (
     MACROS,

@@ -14,9 +14,9 @@ from posenc.parameters import Value
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Method, Positions, Spec, UnsupportedSpec
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats.header.functions import FUNCTIONS
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.write.formats.header.functions import FUNCTIONS
+from posenc_export.write.targets.scheme import scheme_target
 
 MAX_LEN = 70
 MODES: list[tuple[Any, Method]] = [("baked", "exact"), ("dynamic", "exact"), ("dynamic", "trig")]

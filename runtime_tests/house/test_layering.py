@@ -49,9 +49,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 WRONG = {
     "posenc/spec.py": "def f():\n    from posenc_models.networks import encoder",
-    "models/posenc_models/networks/encoder.py": "import posenc_export.errors",
-    "export/posenc_export/bundle/folder.py": "from posenc_export import runtimes",
-    "export/posenc_export/formats/archives.py": "from ..plots import curves",
+    "models/posenc_models/networks/encoder.py": "import posenc_export.common.errors",
+    "export/posenc_export/bundle/folder.py": "from posenc_export.proof import runtimes",
+    "export/posenc_export/write/formats/archives.py": "from ..plots import curves",
     "export/posenc_export/newroom/__init__.py": "",
     "posenc/sincos/rows.py": "import posenc.spec2",
     "posenc/spec2.py": "from posenc import sincos",
@@ -61,7 +61,7 @@ BROKEN = {
     "posenc imports nothing that is built on it BROKEN": ["posenc/spec.py"],
     "posenc_models imports nothing of posenc_export BROKEN": ["models/posenc_models/networks/encoder.py"],
     "imports only stages below it BROKEN": ["export/posenc_export/bundle/folder.py"],
-    "stages below it BROKEN": ["export/posenc_export/formats/archives.py"],
+    "stages below it BROKEN": ["export/posenc_export/write/formats/archives.py"],
     "posenc_export.newroom": ["export/posenc_export/newroom/__init__.py"],
     "import each other BROKEN": ["posenc/sincos/rows.py", "posenc/spec2.py"],
 }
@@ -154,9 +154,9 @@ def test_names_of_modules_in_texts_go_one_way() -> None:
 def test_only_the_command_line_imports_the_python_api() -> None:
     users = {".".join(module.split(".")[:2]) for module, source in ours() if api_imports(module, source)}
     assert users == {"posenc_export.cli"}
-    assert api_imports("posenc_export.plots.__init__", "def f():\n    from .. import validate")
-    assert api_imports("posenc_export.plots.curves", "import posenc_export")
-    assert not api_imports("posenc_export.plots.curves", "from posenc_export import errors")
+    assert api_imports("posenc_export.show.plots.__init__", "def f():\n    from .. import validate")
+    assert api_imports("posenc_export.show.plots.curves", "import posenc_export")
+    assert not api_imports("posenc_export.show.plots.curves", "from posenc_export.common import errors")
 
 
 FROM, USED = "from importlib import import_module", "import importlib"
@@ -166,12 +166,12 @@ OTHER, LATER = "of another package", "of a later stage"
 @pytest.mark.parametrize(
     ("module", "source", "text"),
     [
-        ("posenc_models.config.read", f"{USED}\nimportlib.import_module('posenc_export.errors')", OTHER),
+        ("posenc_models.config.read", f"{USED}\nimportlib.import_module('posenc_export.common.errors')", OTHER),
         ("posenc_models.config.read", f"{FROM} as f\nx = lambda: f('posenc_export')", OTHER),
         ("posenc_models.config.read", f"{FROM}\nimport_module(f'posenc_export.{{1}}')", OTHER),
         ("posenc_models.config.read", "__import__(name='posenc_export')", OTHER),
         ("posenc.spec", "BASELINE = {'usual': ['posenc_models.networks.encoder:TextEncoder']}", OTHER),
-        ("posenc_export.formats.__init__", f"{USED} as i; i.import_module('..plots', __package__)", LATER),
+        ("posenc_export.write.formats.__init__", f"{USED} as i; i.import_module('..plots', __package__)", LATER),
         ("posenc.spec", "__import__('posenc_export')", OTHER),
     ],
 )

@@ -17,14 +17,14 @@ from helpers.shared import one_of_each
 from posenc.ports import Axis, Port
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Artifact
-from posenc_export.pages.content import Content
-from posenc_export.pages.graph import Inside, Table, Used, inside_apart
-from posenc_export.pages.page import page_of
-from posenc_export.pages.picture import Picture
-from posenc_export.pages.texts import LETTERS, ROOM, SHORT, Room, data_text
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, Verdict
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.show.pages.content import Content
+from posenc_export.show.pages.graph import Inside, Table, Used, inside_apart
+from posenc_export.show.pages.page import page_of
+from posenc_export.show.pages.picture import Picture
+from posenc_export.show.pages.texts import LETTERS, ROOM, SHORT, Room, data_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

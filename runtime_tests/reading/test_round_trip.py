@@ -16,11 +16,11 @@ import posenc_export
 from posenc import parameters
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Mode, Spec
-from posenc_export.exporter import export_target
-from posenc_export.exporter.options import ExportOptions
-from posenc_export.exporter.request import request_for
-from posenc_export.reading.inspection import Inspection
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import export_target
+from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.exporter.request import request_for
+from posenc_export.read.inspection import Inspection
+from posenc_export.write.targets.scheme import scheme_target
 
 MAX_LEN = 70
 ANOTHER = {

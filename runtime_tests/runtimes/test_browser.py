@@ -17,8 +17,8 @@ from helpers.shared import Cli, need, one_of_each
 from posenc.ports import Axis, Port, Values
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, Missing, RunFailed
-from posenc_export.runtimes.browser.client import Graph
+from posenc_export.proof.runtimes import RUNTIMES, Missing, RunFailed
+from posenc_export.proof.runtimes.browser.client import Graph
 from scripts.browsers import RUNTIMES as NAMES
 from scripts.browsers import results
 from scripts.compat_table import BROWSERS, cells

@@ -58,7 +58,7 @@ def _stage(key: str) -> int:
 def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("function", nargs="?", default="posenc_export.exporter.write:write_bundle")
+    parser.add_argument("function", nargs="?", default="posenc_export.proof.exporter.write:write_bundle")
     parser.add_argument("parameter", nargs="?", default="target")
     parser.add_argument("--list", action="store_true", help="name functions, and every passing to an earlier stage")
     words = parser.parse_args()

@@ -11,8 +11,8 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 import posenc_export
 from posenc_export.cli.text.ports import parse_ports
-from posenc_export.exporter import ExportResult
-from posenc_export.validation.judging.verdict import worst
+from posenc_export.proof.exporter import ExportResult
+from posenc_export.proof.judging.verdict import worst
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 transformers.logging.set_verbosity(50)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from helpers.shared import DATA, Cli, one_of_each
-from posenc_export.formats import quiet
+from posenc_export.write.formats import quiet
 from posenc_models.networks import embedding, encoder
 
 LINES = (DATA / "alice.txt").read_text(encoding="utf-8").splitlines()

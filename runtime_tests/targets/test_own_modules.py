@@ -9,7 +9,7 @@ import pytest
 from helpers.shared import Cli
 from posenc.encoding import Tolerance
 from posenc_export.bundle.folder import Bundle
-from posenc_export.validation.judging.compare import judge, measure
+from posenc_export.proof.judging.compare import judge, measure
 
 X = "x: float32[batch, seq, 8]"
 

@@ -14,12 +14,12 @@ import pytest
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.child import Child, Ended, Hung, import_folders
-from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
-from posenc_export.validation.apart.child import Speaker, Worker
-from posenc_export.validation.apart.messages import MAX_CHARACTERS, cut, read, row_json, row_read, written
-from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
-from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, ValidateOptions, Verdict
-from posenc_export.validation.running.steps import OPENING, Step
+from posenc_export.common.errors import BadInput, Overloaded, ToolFailed, Unavailable
+from posenc_export.proof.apart.child import Speaker, Worker
+from posenc_export.proof.apart.messages import MAX_CHARACTERS, cut, read, row_json, row_read, written
+from posenc_export.proof.apart.parent import CRASHES, Ledger, _followed
+from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, ValidateOptions, Verdict
+from posenc_export.proof.running.steps import OPENING, Step
 
 ROW = Verdict(
     "ort-cpu",

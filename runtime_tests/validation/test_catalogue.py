@@ -7,9 +7,8 @@ from dataclasses import astuple
 import pytest
 
 from helpers.shared import ROOT, Cli
-from posenc_export.reading.findings import findings
-from posenc_export.validation.checks import CHECKS
-from posenc_export.validation.checks.catalogue import (
+from posenc_export.proof.checks import CHECKS
+from posenc_export.proof.checks.catalogue import (
     CATALOGUE,
     Explanation,
     Words,
@@ -18,7 +17,8 @@ from posenc_export.validation.checks.catalogue import (
     explanations,
     markdown,
 )
-from posenc_export.validation.judging.verdict import AGREES, MODEL
+from posenc_export.proof.judging.verdict import AGREES, MODEL
+from posenc_export.read.findings import findings
 
 CODES = {
     "PE101": "integrity",

@@ -17,7 +17,7 @@ import posenc_export
 from helpers.bundles import sign
 from posenc.ports import Array
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.validation.stored.rebuilding import NotHeld, rebuilt
+from posenc_export.proof.stored.rebuilding import NotHeld, rebuilt
 
 TYPES = '{"far": {"head_dim": 16, "rope_theta": 1000000.0}, "near": {"head_dim": 16, "rope_theta": 10000.0}}'
 POSITIONS = np.array([[0, 1, 7, 40, 63], [63, 2, 2, 30, 5]])

@@ -13,7 +13,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_listed, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
-from posenc_export.errors import BadInput, check_machine, decoded
+from posenc_export.common.errors import BadInput, check_machine, decoded
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md", "report.html")
 MAX_BYTES = 2**26

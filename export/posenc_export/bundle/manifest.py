@@ -8,12 +8,12 @@ from typing import Any
 
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
+from posenc_export.bundle.carries import name_of, port_kinds
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
 from posenc_export.bundle.identity import INDEX_DTYPE
-from posenc_export.carries import name_of, port_kinds
-from posenc_export.errors import BadInput, one_line
+from posenc_export.common.errors import BadInput, one_line
 
 SCHEMA_VERSION = 2
 MOST_LINES = 10

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from posenc.ports import Port
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
 from posenc_export.bundle import kinds
+from posenc_export.bundle.carries import AnyPortKind, port_kinds
 from posenc_export.bundle.case import Padding
-from posenc_export.carries import AnyPortKind, port_kinds
 
 
 class ToleranceJson(TypedDict):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from posenc.ports import ANYTHING, Axis, Carries, Indices, Kind
-from posenc_export.arrays import FLOATS, INTEGERS
-from posenc_export.carries import Word, port_kinds
+from posenc_export.bundle.carries import Word, port_kinds
+from posenc_export.common.arrays import FLOATS, INTEGERS
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AXIS_KINDS: dict[str, Kind] = {

@@ -11,8 +11,8 @@ import click
 
 from posenc_export.cli.text.ports import assumptions, parse_ports
 from posenc_export.cli.text.renames import parse_rename
-from posenc_export.errors import BadInput, bad_input
-from posenc_export.formats.onnx.place import check_file
+from posenc_export.common.errors import BadInput, bad_input
+from posenc_export.write.formats.onnx.place import check_file
 
 if TYPE_CHECKING:
     from posenc.ports import Port
@@ -55,7 +55,7 @@ class TextSource:
         name = self.source if isinstance(self.source, str) else self.source.scheme
         known: dict[str, Parameter]
         if ":" in name:
-            from posenc_export.targets.module import import_factory
+            from posenc_export.write.targets.module import import_factory
 
             factory = import_factory(name)
             known = parameters_of(factory) if callable(factory) else {}
@@ -105,7 +105,7 @@ def check_target(name: str, inputs: Sequence[str]) -> None:
     if name.endswith(ONNX):
         check_file(Path(name))
     elif ":" in name:
-        from posenc_export.targets.module import import_factory
+        from posenc_export.write.targets.module import import_factory
 
         import_factory(name)
     else:
