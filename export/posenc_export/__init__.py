@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from posenc.spec import Spec
-    from posenc_export.cli.from_python import Inputs
+    from posenc_export.keywords import Inputs
     from posenc_export.proof.benchmarks import BenchOptions, BenchResult
     from posenc_export.proof.exporter import ExportOptions, ExportResult
     from posenc_export.proof.judging.verdict import ValidateOptions
@@ -75,8 +75,8 @@ def target(
     """
     from posenc.spec import Spec
     from posenc_export.bundle.port_names import check_inputs
-    from posenc_export.cli.from_python import ports_of
     from posenc_export.common.errors import BadInput
+    from posenc_export.keywords import ports_of
     from posenc_models import ModelConfig
 
     spec, parameters = spec or Spec(), parameters or {}
@@ -127,7 +127,7 @@ def export(
     Raises BadInput (what was asked for makes no sense), Unavailable (a required runtime cannot run here), ExportFailed
     (there is no graph that holds for what was asked); each is one line.
     """
-    from posenc_export.cli.from_python import ports_of
+    from posenc_export.keywords import ports_of
     from posenc_export.proof.exporter import ExportOptions, export_target
     from posenc_export.proof.exporter.settings import spec_for, split
 
@@ -185,7 +185,7 @@ def prove(
         parameters: As for `export`.
         **settings: As for `export`.
     """
-    from posenc_export.cli.from_python import ports_of, renames_of
+    from posenc_export.keywords import ports_of, renames_of
     from posenc_export.proof.foreign.source import File, prove_source
 
     source = str(against) if isinstance(against, PathLike) else against

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def in_python(message: str) -> str:
     """Return an error's text with keyword arguments in the place of options; a command prints the text itself."""
-    from posenc_export.cli.from_python import in_python
+    from posenc_export.keywords import in_python
 
     return in_python(message)
 

@@ -17,10 +17,10 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.exporter import ExportOptions, export_target
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.planning.plan import plan
 from posenc_export.proof.planning.scope import Scope
 from posenc_export.proof.runtimes import RUNTIMES, RunFailed, Runner
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
 
 LENGTH, KEYS = 3, 7

@@ -26,14 +26,14 @@ from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_export.common.arrays import call_on_arrays
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.planning.plan import plan
 from posenc_export.proof.planning.scope import Scope
-from posenc_export.proof.planning.sizes import trace_sizes
 from posenc_export.proof.stored.rebuilding import spec_of
 from posenc_export.write.formats.onnx.providers import placements
 from posenc_export.write.formats.onnx.providers.nodes import TypedNode, typed_nodes
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
+from posenc_export.write.targets.sizes import trace_sizes
 
 INTS = (Positions, Start, Mask, Extents, Indices)
 MODES: tuple[Mode, ...] = ("dynamic", "baked")

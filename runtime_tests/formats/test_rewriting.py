@@ -15,10 +15,10 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import to_torch
 from posenc_export.proof.exporter import ExportOptions, write_bundle
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.write.formats import ROTARY_OPS
 from posenc_export.write.formats.onnx.rotary_op import RotaryOperator, with_rotary_op
 from posenc_export.write.formats.rewriting import rewritten, shallow_copy
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
 
 SCHEMES: list[tuple[str, Mapping[str, Any], Any]] = [

@@ -16,8 +16,8 @@ from posenc_export.bundle.case import Case
 from posenc_export.proof.judging.compare import judge, measure
 from posenc_export.proof.planning.plan import plan
 from posenc_export.proof.planning.scope import Scope
-from posenc_export.proof.planning.sizes import trace_sizes
 from posenc_export.proof.recording.record import record
+from posenc_export.write.targets.sizes import trace_sizes
 
 MAX_LEN = 70
 FEW = 2**14

@@ -13,7 +13,7 @@ import posenc
 from helpers.judged import Form, planned
 from posenc.rope_types import ROPE_TYPES
 from posenc_export.common.arrays import call_on_arrays
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 
 HOME = Path(posenc.__file__).parent
 STEP = 5

@@ -27,10 +27,10 @@ from helpers.shared import one_of_each
 from posenc import Spec
 from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.ports import BATCH, SEQ, Array, Axis, Indices, Mask, Port, Positions, fixed
-from posenc_export.cli.text.ports import parse_ports
 from posenc_export.proof.exporter import ExportOptions, export_target
 from posenc_export.write.formats import Request
 from posenc_export.write.formats.onnx import capture_onnx, write_onnx
+from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets.module import module_target
 from posenc_models import replace_rotary
 

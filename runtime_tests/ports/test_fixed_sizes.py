@@ -10,11 +10,11 @@ from helpers import idioms
 from helpers.own_encodings import encoding_of
 from posenc.ports import Port, Positions, Start, fixed
 from posenc_export.bundle.case import Case
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.planning.plan import plan
 from posenc_export.proof.planning.scope import Scope
 from posenc_export.proof.recording.record import record
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.module import own_encoding
 
 

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from posenc.ports import Mask, Port
 from posenc.spec import Spec
-from posenc_export.cli.text.ports import parse_ports
 from posenc_export.common.errors import BadInput
 from posenc_export.write.cpp import example
+from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.module import module_target
 

@@ -73,7 +73,7 @@ class Lasting(torch.nn.Module):
 '''
 DRAW = """
 from lasting import Lasting
-from posenc_export.cli.text.ports import parse_ports
+from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.show.plots.encodings import called
 from posenc_export.write.targets.module import own_encoding
 

@@ -22,7 +22,7 @@ from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
 from posenc_export.proof.exporter import export_target
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
 
 MODES: tuple[Mode, ...] = ("dynamic", "baked")

@@ -17,7 +17,7 @@ from posenc.where import KEYS
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import call_on_arrays
 from posenc_export.proof.exporter import ExportOptions, export_target
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
 
 MODES = ("baked", "dynamic")

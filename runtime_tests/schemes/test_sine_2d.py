@@ -21,7 +21,7 @@ from posenc.sincos.series import SeriesSinCos
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.proof.exporter import ExportOptions, export_target
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
 
 

@@ -20,7 +20,7 @@ from posenc_export.proof.judging.verdict import Comparison
 from posenc_export.proof.report.rows import figure
 from posenc_export.proof.runtimes.npm import node
 
-WEB = ROOT / "export" / "posenc_export" / "web"
+WEB = ROOT / "export" / "posenc_export" / "proof" / "web"
 Pair = tuple[Array, Array, Tolerance]
 TOLERANCES = (
     Tolerance(),

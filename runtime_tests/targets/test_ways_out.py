@@ -12,11 +12,11 @@ from torch import nn
 import posenc_export
 from helpers import ways_out
 from helpers.shared import Cli, one_of_each
-from posenc_export.cli.text.ports import parse_ports
 from posenc_export.common.errors import ExportFailed
 from posenc_export.proof.report.result import ValidateResult
 from posenc_export.write.formats.linspace import dynamic_linspace
 from posenc_export.write.formats.resizing import dynamic_interpolate
+from posenc_export.write.inputs.ports import parse_ports
 
 TABLE = ("x: float32[batch, seq, 8]", "positions: int64[batch, seq] positions < 64")
 IMAGE = "x: float32[batch, 3, height % 4{0}, width % 4{0}]"

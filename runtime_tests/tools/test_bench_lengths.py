@@ -22,7 +22,7 @@ from posenc_export.proof.benchmarks import BenchOptions
 from posenc_export.proof.benchmarks.contenders import Contender
 from posenc_export.proof.benchmarks.lengths import lengths_of, max_length_of, sizes_of_call
 from posenc_export.proof.benchmarks.workers import Round
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.scheme import scheme_target
 
 TIMING = BenchOptions(batch=2, heads=2)

@@ -60,7 +60,7 @@ def named(source: str) -> set[str]:
 
 
 def test_every_check_that_can_be_in_a_verdict_is_explained_and_no_other() -> None:
-    sources = (ROOT / "export" / "posenc_export" / "validation").rglob("*.py")
+    sources = (ROOT / "export" / "posenc_export" / "proof").rglob("*.py")
     words = {word for source in sources for word in named(source.read_text(encoding="utf-8"))}
     assert words == {"agrees", "integrity", "model", "refusal"}
     assert {*words, *CHECKS} == set(CATALOGUE)

@@ -17,13 +17,13 @@ from posenc import __version__
 from posenc.spec import CHOICES
 from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
-from posenc_export.cli.text.axis_names import words
 from posenc_export.common.errors import ToolFailed, first_line
 from posenc_export.common.interrupts import STATUS, between_imports
 from posenc_export.common.limit import ASK_TIMEOUT, TIMEOUT
 from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.write.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
+from posenc_export.write.inputs.axis_names import words
 
 CLOSED = 141
 """The status of a command whose output was closed: as of a program that SIGPIPE ends."""

@@ -16,8 +16,8 @@ from posenc.ports import Array, Axis, Feeds, Positions, Start, axes_of, carrying
 from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.proof.planning.feeds import feeds_for
-from posenc_export.proof.planning.sizes import elements
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import elements
 
 TIMES, SEED = 10, 1
 """Calls for each planned one, and their seed."""

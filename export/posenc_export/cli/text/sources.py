@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.text.ports import assumptions, parse_ports
-from posenc_export.cli.text.renames import parse_rename
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.write.formats.onnx.place import check_file
+from posenc_export.write.inputs.ports import assumptions, parse_ports
+from posenc_export.write.inputs.renames import parse_rename
 
 if TYPE_CHECKING:
     from posenc.ports import Port

@@ -21,8 +21,8 @@ from posenc_export.common.errors import BadInput, first_line
 from posenc_export.proof.benchmarks import BenchOptions
 from posenc_export.proof.benchmarks.contenders import Contender
 from posenc_export.proof.benchmarks.lengths import sizes_of_call
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.targets.feeds import feeds_for
 
 WARM_UP, TIMED = 0.1, 0.2
 """Seconds of calls before a round is timed, and while it is; the median call counts."""

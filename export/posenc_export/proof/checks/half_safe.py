@@ -25,12 +25,12 @@ from posenc_export.common.limit import stop_python, within
 from posenc_export.proof.checks import Context, Finding, Words, check
 from posenc_export.proof.judging.half import ROUNDINGS, Call, Half, Off, measured
 from posenc_export.proof.planning.padding import padding_of
-from posenc_export.proof.planning.sizes import elements
 from posenc_export.proof.runtimes import TAKES_LONGER, Missing
 from posenc_export.proof.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.proof.runtimes.openvino import compiled_model, outputs_of
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.dtypes import HALVES
+from posenc_export.write.targets.sizes import elements
 
 if TYPE_CHECKING:
     from onnx import ModelProto

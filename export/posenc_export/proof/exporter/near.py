@@ -11,9 +11,9 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Feeds
 from posenc.scheme import build
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.recording.record import at_rows
 from posenc_export.write.targets import Target
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_models.asking.process import Answers
 
 NEAR = 512

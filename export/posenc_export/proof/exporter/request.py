@@ -10,12 +10,12 @@ from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import to_torch
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.proof.planning.feeds import feeds_for
-from posenc_export.proof.planning.sizes import long_sizes, trace_sizes
 from posenc_export.write.cpp.embed import check_embeddable
 from posenc_export.write.cpp.names import namespace_for
 from posenc_export.write.formats import FORMATS, Request
 from posenc_export.write.targets import Target
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import long_sizes, trace_sizes
 
 if TYPE_CHECKING:
     import torch

@@ -17,9 +17,9 @@ from posenc.ports import Array
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import FLOATS, flatten
 from posenc_export.proof.foreign.derived import identifier
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.write.formats.onnx.foreign import ForeignFile
 from posenc_export.write.targets import Target
+from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.outputs import called, probe_sizes
 
 if TYPE_CHECKING:

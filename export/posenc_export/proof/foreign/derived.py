@@ -12,9 +12,9 @@ from posenc.ports import Indices, Port, Positions
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import DTYPES, INTEGERS, call_on_arrays, numpy_dtype
 from posenc_export.common.errors import BadInput, check_machine
-from posenc_export.proof.planning.feeds import feeds_for
-from posenc_export.proof.planning.sizes import trace_sizes
 from posenc_export.write.formats.onnx.foreign import FileValue, ForeignFile
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import trace_sizes
 
 if TYPE_CHECKING:
     from torch import nn

@@ -28,12 +28,12 @@ from torch.utils.weak import WeakIdKeyDictionary
 from posenc.encoding import Encoding, Tolerance, eps
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.proof.foreign.module import FileModule
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.planning.padding import padding_of
 from posenc_export.proof.recording.choices import Function, huge, is_float
 from posenc_export.proof.recording.nudges import rounds
 from posenc_export.proof.recording.own_module import ULP_MOVES
 from posenc_export.proof.recording.rounding import moves
+from posenc_export.write.targets.feeds import feeds_for
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -9,7 +9,7 @@ from posenc.encoding import Encoding
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.rules import rules_of
-from posenc_export.proof.planning.answering import answers
+from posenc_export.write.targets.answering import answers
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.proof.planning.cases import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.proof.planning.probes import every_row, holes, unlike
 from posenc_export.proof.planning.scope import Scope
-from posenc_export.proof.planning.sizes import elements
 from posenc_export.write.formats.calls import RESIDUES
+from posenc_export.write.targets.sizes import elements
 
 MAX_TOKENS = 2**14
 """Tokens of a call beyond max_len, at most: counted from 0, a position far out takes as many tokens."""

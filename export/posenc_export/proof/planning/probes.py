@@ -12,7 +12,7 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import LARGE
 from posenc_export.proof.planning.cases import TOKENS, case_of
 from posenc_export.proof.planning.scope import Scope
-from posenc_export.proof.planning.sizes import elements
+from posenc_export.write.targets.sizes import elements
 
 T = TypeVar("T")
 CALLS = 8

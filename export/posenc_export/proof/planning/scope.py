@@ -9,7 +9,7 @@ from posenc.encoding import Encoding
 from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying, counted_from
 from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.rules import rules_of
-from posenc_export.proof.planning.sizes import most_terms
+from posenc_export.write.targets.sizes import most_terms
 
 BUDGET = 2**28
 """Elements of the largest array of a call."""

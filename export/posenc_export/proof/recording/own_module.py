@@ -20,11 +20,11 @@ from posenc_export.common.arrays import FLOATS
 from posenc_export.common.errors import first_line
 from posenc_export.proof.judging.compare import judge, measure, scale_of
 from posenc_export.proof.judging.context import Behaviour
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.planning.padding import Padding, masks_of, of_tokens, padding_of
 from posenc_export.proof.recording.choices import MAX_JUMP_SHARE, NOISE
 from posenc_export.proof.recording.record import at_rows
 from posenc_export.proof.recording.rounding import outputs_of, ulp_sensitivity
+from posenc_export.write.targets.feeds import feeds_for
 
 EPS_OF_SCALE, ULP_MOVES = 16, 2
 """A graph may differ from eager by 16 eps of the scale, and by twice as far as one ulp per result moves the outputs."""

@@ -17,8 +17,8 @@ from posenc_export.common.arrays import FLOATS, call_on_arrays, call_on_copies, 
 from posenc_export.common.errors import BadInput, ToolFailed, check_machine, first_line
 from posenc_export.proof.judging.compare import measure
 from posenc_export.proof.judging.verdict import NO_REFERENCE
-from posenc_export.proof.planning.feeds import feeds_for
-from posenc_export.proof.planning.sizes import advice
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import advice
 
 
 class NoReference(Exception):

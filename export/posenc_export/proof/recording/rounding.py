@@ -13,11 +13,11 @@ from posenc.ports import Array, Floats
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.common.arrays import FLOATS, call_on_arrays
 from posenc_export.proof.judging.compare import scale_of
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.planning.padding import Padding, of_tokens
 from posenc_export.proof.recording.choices import FirstChoices, HeldChoices, Unlike
 from posenc_export.proof.recording.nudges import Nudges
 from posenc_export.proof.recording.record import at_rows
+from posenc_export.write.targets.feeds import feeds_for
 
 
 @dataclass(frozen=True)

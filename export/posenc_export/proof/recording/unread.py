@@ -11,7 +11,7 @@ from posenc.ports import Array, Mask, Port
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.common.arrays import FLOATS, call_on_copies
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 
 Call = Callable[[Sequence[Array]], list[bytes]]
 """Calls a module on arrays, and returns the bits of its outputs."""

@@ -20,11 +20,11 @@ from posenc_export.common.arrays import call_on_arrays
 from posenc_export.common.errors import check_machine, first_line
 from posenc_export.proof.judging.compare import judge, measure
 from posenc_export.proof.judging.context import Context
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.runtimes import RunFailed, Runner, TimedOut
 from posenc_export.proof.runtimes.onnx_runtime import part_runner
 from posenc_export.proof.stored.rebuilding import explicit_sibling
 from posenc_export.write.formats.onnx.cutting import counts, from_elsewhere, start_input
+from posenc_export.write.targets.feeds import feeds_for
 
 if TYPE_CHECKING:
     from onnx import ModelProto

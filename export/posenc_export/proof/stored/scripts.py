@@ -9,10 +9,10 @@ from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import to_torch
 from posenc_export.common.machine import versions
 from posenc_export.proof.judging.context import Context
-from posenc_export.proof.planning.feeds import feeds_for
 from posenc_export.proof.stored.rebuilding import NotHeld
 from posenc_export.write.formats import FORMATS, Request
 from posenc_export.write.formats.torchscript import archive_digests, save_script
+from posenc_export.write.targets.feeds import feeds_for
 
 
 def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], str]:

@@ -102,7 +102,7 @@ def of_library(library: Library) -> Iterator[tuple[str, Resource]]:
 
 def of_modules() -> Iterator[tuple[str, Resource]]:
     """Yield our modules, by their paths."""
-    for file in (files("posenc_export") / "web").iterdir():
+    for file in (files("posenc_export.proof") / "web").iterdir():
         if file.name.endswith(".mjs") and file.name != OTHERS:
             yield f"{WEB}{file.name}", text_resource(file.read_text(encoding="utf-8"), TYPES[".mjs"])
 

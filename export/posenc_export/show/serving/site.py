@@ -77,7 +77,7 @@ def _beside(library: Library) -> Mapping[str, str]:
     """Return the texts beside the page: for hosts, for people, and the licence of what is not ours."""
     # 1.30 has none in its package, though the licence asks for a copy
     own = library.folder / "LICENSE"
-    stored = files("posenc_export") / "web" / LICENCE
+    stored = files("posenc_export.proof") / "web" / LICENCE
     licence = own.read_text(encoding="utf-8") if own.is_file() else stored.read_text(encoding="utf-8")
     lines = "".join(f"  {name}: {ALWAYS[name]}\n" for name in HEADERS)
     return {"_headers": f"/*\n{lines}", "README.txt": README, f"{LIBRARY}LICENSE": licence}

@@ -13,8 +13,8 @@ from posenc.ports import Axis, Port, axes_of
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.common.errors import BadInput
-from posenc_export.proof.planning.answering import answers
 from posenc_export.write.targets import Target
+from posenc_export.write.targets.answering import answers
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from posenc.ports import Axis, Port, axes_of
 from posenc_export.bundle.case import Case
 from posenc_export.common.errors import BadInput, ExportFailed
-from posenc_export.proof.planning.answering import answers
+from posenc_export.write.targets.answering import answers
 
 if TYPE_CHECKING:
     from torch import nn

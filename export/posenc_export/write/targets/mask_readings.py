@@ -16,8 +16,8 @@ from posenc.ports import Array, Mask, Port
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import FLOATS, call_on_arrays, numpy_dtype
 from posenc_export.common.errors import BadInput
-from posenc_export.proof.planning.feeds import feeds_for
-from posenc_export.proof.planning.sizes import trace_sizes
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import trace_sizes
 
 Ports = tuple[Port, ...]
 WORDS = {False: "1 and 0", True: "0 and minus infinity"}

@@ -11,8 +11,8 @@ from posenc.ports import Array, Axis, Port, axes_of, fixed
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import DTYPES, flatten, tensors_of, to_torch
 from posenc_export.common.errors import BadInput, first_line
-from posenc_export.proof.planning.feeds import feeds_for
-from posenc_export.proof.planning.sizes import advice, elements, most_terms, other_sizes, trace_sizes
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import advice, elements, most_terms, other_sizes, trace_sizes
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

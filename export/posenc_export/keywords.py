@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from posenc.ports import Port
 from posenc.spec import CHOICES
-from posenc_export.cli.text.ports import assumptions, parse_ports
-from posenc_export.cli.text.renames import parse_rename
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.proof.judging.verdict import MODEL
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.write.formats import FORMATS, ROTARY_OPS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
+from posenc_export.write.inputs.ports import assumptions, parse_ports
+from posenc_export.write.inputs.renames import parse_rename
 
 Inputs: TypeAlias = "str | Port | Sequence[str | Port]"
 

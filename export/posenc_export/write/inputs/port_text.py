@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from posenc_export.cli.text.axis_names import number
+from posenc_export.write.inputs.axis_names import number
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

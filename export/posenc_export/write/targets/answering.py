@@ -9,7 +9,7 @@ from posenc.ports import Port
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import call_on_arrays
 from posenc_export.common.errors import check_machine
-from posenc_export.proof.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 
 if TYPE_CHECKING:
     from torch import nn
