@@ -1,4 +1,4 @@
-"""The command line as Python sees it: ports from texts, and errors that name keyword arguments.
+"""The words of options as keyword arguments of Python.
 
 Errors name options wherever they are raised, so that one line says what to type. `in_python` translates them for
 callers of `posenc_export`.
@@ -7,20 +7,12 @@ callers of `posenc_export`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TypeAlias
 
-from posenc.ports import Port
 from posenc.spec import CHOICES
-from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.proof.judging.verdict import MODEL
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.write.formats import FORMATS, ROTARY_OPS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
-from posenc_export.write.inputs.ports import assumptions, parse_ports
-from posenc_export.write.inputs.renames import parse_rename
-
-Inputs: TypeAlias = "str | Port | Sequence[str | Port]"
 
 SAME_NAME = """
     mode method positions dtype opset namespace require atol rtol timeout seed budget batch heads rounds part layer
@@ -50,32 +42,6 @@ PORT_TEXT = re.compile(BEFORE + "-i '([^']*)'")
 PARAMETER = re.compile(BEFORE + r"-p (\w+)(?:=([\w.-]+))?")
 NUMBER = r"[0-9]+|[A-Z]+"
 SWITCH_PAIR = re.compile(r'(="\w+") (?=\w+="?\w)')
-
-
-def ports_of(inputs: Inputs) -> tuple[tuple[Port, ...], tuple[str, ...]]:
-    """Return the ports, texts read as `-i` reads them, and the assumptions about texts, a sentence each.
-
-    Raises BadInput for anything else, and for a text that describes no port.
-    """
-    items = _items(inputs)
-    wrong = [item for item in items if not isinstance(item, str | Port)] if isinstance(items, Sequence) else [inputs]
-    if wrong:
-        raise BadInput(f"inputs must be ports, or texts as 'x: float32[batch, seq, 512]', got {wrong[0]!r}")
-    texts = tuple(item for item in items if isinstance(item, str))
-    with bad_input():
-        made, notes = iter(parse_ports(texts)), assumptions(texts)
-    return tuple(item if isinstance(item, Port) else next(made) for item in items), notes
-
-
-def _items(inputs: Inputs) -> Sequence[str | Port]:
-    return (inputs,) if isinstance(inputs, str | Port) else inputs
-
-
-def renames_of(inputs: Inputs) -> tuple[tuple[str | Port, ...], dict[str, str]]:
-    """Return ports, or their texts, and apart from them names in a file with the target's names."""
-    items = _items(inputs)
-    names = {item: renamed for item in items if isinstance(item, str) and (renamed := parse_rename(item))}
-    return tuple(item for item in items if item not in names), dict(names.values())
 
 
 def in_python(message: str) -> str:

@@ -5,7 +5,8 @@ from dataclasses import astuple
 import pytest
 
 from helpers.shared import ROOT, Cli
-from posenc_export.proof.checks.catalogue import Explanation, explanations
+from posenc_export.common.explanations import Explanation
+from posenc_export.proof.checks.catalogue import explanations
 from posenc_export.read.findings import FINDINGS, finding, findings
 
 

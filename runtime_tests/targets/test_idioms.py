@@ -15,9 +15,9 @@ from helpers.shared import Cli, one_of_each
 from posenc.ports import Array
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.common.errors import BadInput
+from posenc_export.common.errors import BadInput, NoReference
 from posenc_export.proof.judging.verdict import Comparison, Verdict
-from posenc_export.proof.recording.record import CaseRecord, GoldenCases, NoReference, record
+from posenc_export.proof.recording.record import CaseRecord, GoldenCases, record
 from posenc_export.proof.report.report import headline
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets.feeds import feeds_for

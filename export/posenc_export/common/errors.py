@@ -119,6 +119,10 @@ class ToolFailed(PosencError):
     exit_code = 5
 
 
+class NoReference(Exception):
+    """A call has no float64 reference; the text says which operator is the reason, and why."""
+
+
 class Overloaded(ToolFailed):
     """The request takes more memory than there is, or recursion deeper than Python's: exit status 5."""
 

@@ -6,7 +6,7 @@ A code never changes, and is not given again when its finding is gone: scripts a
 from __future__ import annotations
 
 from posenc.registry import Registry
-from posenc_export.proof.checks.catalogue import Explanation, Words
+from posenc_export.common.explanations import Explanation, Words
 from posenc_export.read.inspection import Finding, Severity
 
 FINDINGS: Registry[Explanation] = Registry("finding")

@@ -12,7 +12,8 @@ from posenc_export.cli.declared import JSON, switch
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.common.errors import BadInput, bad_input
-from posenc_export.proof.checks.catalogue import Explanation, explanation, explanations, markdown
+from posenc_export.common.explanations import Explanation
+from posenc_export.proof.checks.catalogue import explanation, explanations, markdown
 from posenc_export.read.findings import FINDINGS, findings
 
 WIDEST = 100

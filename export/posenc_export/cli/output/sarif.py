@@ -12,7 +12,7 @@ from posenc_export.common.errors import decoded
 from posenc_export.read.findings import USUAL, findings
 
 if TYPE_CHECKING:
-    from posenc_export.proof.checks.catalogue import Explanation
+    from posenc_export.common.explanations import Explanation
     from posenc_export.read.inspection import Finding, Inspection
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

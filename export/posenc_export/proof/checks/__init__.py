@@ -14,7 +14,8 @@ from typing import Literal
 
 from posenc.registry import Registry
 from posenc_export.common.errors import check_machine, first_line
-from posenc_export.proof.checks.catalogue import Words, explained
+from posenc_export.common.explanations import Words
+from posenc_export.proof.checks.catalogue import explained
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.judging.verdict import Status, Verdict
 from posenc_export.proof.runtimes import Missing

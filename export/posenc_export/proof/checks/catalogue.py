@@ -8,9 +8,9 @@ in a catalogue of their own: no verdict has their codes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from posenc.registry import Registry, UnknownName, did_you_mean
+from posenc_export.common.explanations import Explanation, Words
 from posenc_export.common.markdown import table
 
 PAGE = """# Checks
@@ -26,24 +26,6 @@ FINDINGS = """
 What `posenc inspect` says of an ONNX file that anybody made: [Your own ONNX file](inspect.md).
 
 """
-
-
-@dataclass(frozen=True)
-class Words:
-    """A check in words: its code, what it asks (a question), what a failure means, what to do then, and an example."""
-
-    code: str
-    asks: str
-    failure: str
-    remedy: str
-    example: str
-
-
-@dataclass(frozen=True)
-class Explanation(Words):
-    """The words of a check, and its name."""
-
-    name: str
 
 
 CATALOGUE: Registry[Explanation] = Registry("check", "posenc_export.proof.checks")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
@@ -36,7 +37,12 @@ def steps(options: ExportOptions) -> int:
     return 3 + len(options.formats) + of_validation  # loading, recording, writing
 
 
-def export_target(make: Callable[[], Target], options: ExportOptions, to: Path | None = None) -> ExportResult:
+Page: TypeAlias = "Callable[[ExportResult, Bundle], str]"
+
+
+def export_target(
+    make: Callable[[], Target], options: ExportOptions, to: Path | None = None, page: Page | None = None
+) -> ExportResult:
     """Export the target that `make` returns to a bundle at `to`, or at its default place, and validate it.
 
     A bundle that fails goes to TO-failed, so that it can be looked at and nobody takes it for a good one; one that was
@@ -47,11 +53,14 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
             is as large as everything that validation needs.
         options: What is written, and how it is validated.
         to: The folder of the bundle.
+        page: Makes the page of the result, for `options.html`: pages lie in a room above this one.
 
-    Raises BadInput before any work where either place holds files that are not ours to replace; ExportFailed where
-    there is no graph to write.
+    Raises ValueError where a page is asked for and nothing makes it; BadInput before any work where either place holds
+    files that are not ours to replace; ExportFailed where there is no graph to write.
     """
     check_options(options)
+    if options.html and page is None:
+        raise ValueError("options.html asks for a page: give `page`, which makes it")
     if to is not None:
         _check_target(to, options)
     validation = options.validation
@@ -77,19 +86,11 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         if result.failed:
             # a good bundle that was at `to` stays
             result = replace(result, folder=failed_place(to))
-        page = _page(result, bundle) if options.html else None
-        write_report(folder, result.manifest, result.verdicts, basis, page)
+        shown = page(result, bundle) if page and options.html else None
+        write_report(folder, result.manifest, result.verdicts, basis, shown)
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result
-
-
-def _page(result: ExportResult, bundle: Bundle) -> str:
-    """Return the page of a result; what makes pages is loaded for it alone."""
-    from posenc_export.show.pages.content import content_of
-    from posenc_export.show.pages.page import page_of
-
-    return page_of(content_of(result, bundle))
 
 
 def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables
 from posenc.ports import Array, Feeds, Integers, Port
 from posenc.spec import Spec
-from posenc_export.common.errors import BadInput
+from posenc_export.common.errors import BadInput, NoReference
 from posenc_export.common.limit import TIMEOUT
 from posenc_export.proof.foreign.adapting import write_adapted
 from posenc_export.proof.foreign.derived import identifiers
 from posenc_export.proof.foreign.matching import Match, Pair, match
 from posenc_export.proof.foreign.nudged import nudge_weights
 from posenc_export.proof.judging.verdict import NO_REFERENCE
-from posenc_export.proof.recording.record import NoReference
 from posenc_export.proof.runtimes import RunFailed, Runner
 from posenc_export.proof.runtimes.reference_child import load_reference
 from posenc_export.write.formats.onnx.foreign import ForeignFile, read_foreign

@@ -14,15 +14,11 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.common.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
-from posenc_export.common.errors import BadInput, ToolFailed, check_machine, first_line
+from posenc_export.common.errors import BadInput, NoReference, ToolFailed, check_machine, first_line
 from posenc_export.proof.judging.compare import measure
 from posenc_export.proof.judging.verdict import NO_REFERENCE
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import advice
-
-
-class NoReference(Exception):
-    """A call has no float64 reference; the text says which operator is the reason, and why."""
 
 
 @dataclass(frozen=True)

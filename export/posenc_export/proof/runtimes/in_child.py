@@ -1,7 +1,8 @@
 """A library that may end its process runs in a child process; after the end of a child, the next call starts another.
 
-`in_child` starts `python -P -m posenc_export.proof.runtimes.in_child MODULE FILE PORTS`, which calls `opened(path, inputs,
-outputs)` of a module of this package: it loads the file and returns a function from arrays by name to arrays by name.
+`in_child` starts `python -P -m posenc_export.proof.runtimes.in_child MODULE FILE PORTS`, which calls
+`opened(path, inputs, outputs)` of a module of this package: it loads the file and returns a function from arrays by
+name to arrays by name.
 The child inherits the limits of its parent: in `posenc validate`, those of memory and time.
 """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from posenc_export.proof.checks.catalogue import CATALOGUE, Explanation
+from posenc_export.common.explanations import Explanation
+from posenc_export.proof.checks.catalogue import CATALOGUE
 from posenc_export.proof.judging.verdict import Status, Verdict
 
 ORDER: tuple[Status, ...] = ("fail", "pass", "skip")

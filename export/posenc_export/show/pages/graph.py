@@ -1,7 +1,7 @@
 """What an ONNX file is made of: its operators with their numbers, and its tables; read in a process with limits.
 
-A stranger's file is parsed by `python -P -m posenc_export.show.pages.graph FILE`, which prints one line of JSON, and which
-this process does not trust.
+A stranger's file is parsed by `python -P -m posenc_export.show.pages.graph FILE`, which prints one line of JSON,
+and which this process does not trust.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc.ports import Array, Feeds, Integers, Port
 from posenc_export.common.arrays import FLOATS, call_on_arrays
-from posenc_export.common.errors import check_machine, first_line
-from posenc_export.proof.recording.record import NoReference
+from posenc_export.common.errors import NoReference, check_machine, first_line
 from posenc_export.write.targets.copies import Copies
 
 WIDE = {
