@@ -26,8 +26,27 @@ PACKAGES = {
     "posenc_models.causal_lm": "posenc_models.networks.causal_lm",
     "posenc_models.embedding": "posenc_models.networks.embedding",
     "posenc_models.encoder": "posenc_models.networks.encoder",
+    "posenc_export.validation.planning.sizes": "posenc_export.write.targets.sizes",
+    "posenc_export.validation.planning.feeds": "posenc_export.write.targets.feeds",
+    "posenc_export.validation.planning.answering": "posenc_export.write.targets.answering",
+    "posenc_export.validation": "posenc_export.proof",
+    "posenc_export.proving": "posenc_export.proof.foreign",
+    **{
+        f"posenc_export.{name}": f"posenc_export.proof.{name}"
+        for name in ("benchmarks", "cuda", "exporter", "runtimes")
+    },
+    **{f"posenc_export.{name}": f"posenc_export.write.{name}" for name in ("targets", "formats", "cpp")},
+    **{f"posenc_export.{name}": f"posenc_export.show.{name}" for name in ("pages", "plots", "serving", "site")},
+    **{f"posenc_export.{name}": f"posenc_export.common.{name}" for name in ("arrays", "errors", "machine", "markdown")},
+    "posenc_export.carries": "posenc_export.bundle.carries",
+    "posenc_export.reading": "posenc_export.read",
+    "posenc_export.extending": "posenc_export.read.extend",
+    "posenc_export.cli.text.ports": "posenc_export.write.inputs.ports",
+    "posenc_export.cli.text.port_text": "posenc_export.write.inputs.port_text",
+    "posenc_export.cli.text.axis_names": "posenc_export.write.inputs.axis_names",
+    "posenc_export.cli.text.renames": "posenc_export.write.inputs.renames",
 }
-"""By a module or package of 0.2, its name now; what is inside keeps its own name."""
+"""By a module or package of 0.2, its name now; what is inside keeps its own name, and the first that fits counts."""
 
 
 class OldNames:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "runtime_tests"))
 
 from helpers.functions_of import Modules, read  # noqa: E402
 from helpers.passing import Trail  # noqa: E402
-from scripts.layout import STAGES  # noqa: E402
+from scripts.layout import ROOMS  # noqa: E402
 
 PACKAGES = {"posenc": ROOT / "posenc", "posenc_export": ROOT / "export/posenc_export"}
 PARTS = ("encoding", "spec")
@@ -52,7 +52,7 @@ def _stage(key: str) -> int:
     """Return how late a stage is, as imports go: what posenc has comes first."""
     package, _, rest = key.partition(":")[0].partition(".")
     stage = rest.partition(".")[0]
-    return -1 if package == "posenc" else STAGES.index(stage) if stage in STAGES else len(STAGES)
+    return -1 if package == "posenc" else ROOMS.index(stage) if stage in ROOMS else len(ROOMS)
 
 
 def main() -> None:

@@ -7,11 +7,10 @@ from dataclasses import astuple
 import pytest
 
 from helpers.shared import ROOT, Cli
+from posenc_export.common.explanations import Explanation, Words
 from posenc_export.proof.checks import CHECKS
 from posenc_export.proof.checks.catalogue import (
     CATALOGUE,
-    Explanation,
-    Words,
     explained,
     explanation,
     explanations,
