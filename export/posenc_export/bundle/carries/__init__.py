@@ -5,7 +5,7 @@ fed, what must be refused, how it is drawn, its words in `-i`, its fields in the
 
 Rules that concern one kind by its mathematics stay where they are used: how positions are counted (`posenc/call.py`)
 and planned (`validation/planning`), which tokens masks leave out (`padding.py` there), the two readings of a mask
-(`targets/mask_readings.py`), the arguments of headers and of usual modules (`runtimes/header.py`, `benchmarks`).
+(`write/targets/mask_readings.py`), the arguments of headers and of usual modules (`proof/runtimes/header.py`, `benchmarks`).
 """
 
 from __future__ import annotations

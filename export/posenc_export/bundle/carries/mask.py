@@ -71,7 +71,9 @@ def _by_name(dtype: str, end: int | None) -> tuple[Mask, str] | None:
     if end is not None:
         return None
     if dtype in FLOATS:
-        return Mask(additive=None, causal=True), ""  # `targets/mask_readings.py` asks the module whether it is added
+        return Mask(
+            additive=None, causal=True
+        ), ""  # `write/targets/mask_readings.py` asks the module whether it is added
     return Mask(), "a mask of 1 and 0"
 
 
