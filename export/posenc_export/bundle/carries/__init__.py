@@ -4,8 +4,9 @@ A new kind is a dataclass in `posenc/ports.py`, and a file here of the same name
 fed, what must be refused, how it is drawn, its words in `-i`, its fields in the manifest, its limits in C++.
 
 Rules that concern one kind by its mathematics stay where they are used: how positions are counted (`posenc/call.py`)
-and planned (`validation/planning`), which tokens masks leave out (`padding.py` there), the two readings of a mask
-(`write/targets/mask_readings.py`), the arguments of headers and of usual modules (`proof/runtimes/header.py`, `benchmarks`).
+and planned (`proof/planning`), which tokens masks leave out (`padding.py` there), the two readings of a mask
+(`write/targets/mask_readings.py`), the arguments of headers and of usual modules (`proof/runtimes/header.py`,
+`proof/benchmarks`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The process that drives a browser: `python -P -m posenc_export.proof.runtimes.browser.host LIBRARY`.
 
 LIBRARY is the folder with the builds of onnxruntime-web. The process answers lines, as every runner does
-(`proof/runtimes/process.py`); each line is a request in JSON. It ends its browser, and itself, when its input ends: so it
-leaves nothing behind whoever started it.
+(`proof/runtimes/process.py`); each line is a request in JSON. It ends its browser, and itself, when its input ends:
+so it leaves nothing behind whoever started it.
 """
 
 from __future__ import annotations
