@@ -126,13 +126,9 @@ def in_modes() -> Iterator[tuple[Any, str]]:
     yield from product(first.values(), ["baked"])
 
 
-def by_length(one: tuple[str, object, str]) -> bool:
-    return bool(ROPE_TYPES[one[0]].by_length)
-
-
 @pytest.mark.parametrize(
     ("name", "config", "mode"),
-    one_of_each(((*one, mode) for one, mode in in_modes()), by_length),
+    one_of_each(((*one, mode) for one, mode in in_modes()), lambda _: ""),
 )
 def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, Any], mode: Any) -> None:
     spec = posenc.Spec(mode, "exact", "explicit", MAX_LEN)

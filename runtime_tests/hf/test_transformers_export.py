@@ -79,7 +79,8 @@ def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tenso
     return session
 
 
-@pytest.mark.parametrize("name", one_of_each(MODELS, lambda _: ""))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", MODELS)
 def test_a_model_exports_once_and_holds_at_every_length(name: str, tmp_path: Path) -> None:
     model = model_of(name)
     replace_rotary(model)

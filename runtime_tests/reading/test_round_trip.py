@@ -31,8 +31,8 @@ ANOTHER = {
     ("swin_cpb", "baked"): "swin_bias",
 }
 """Schemes whose files hold the numbers of another, which is the truth about such a file."""
-QUICK = {"learned_2d", "xpos", "t5_bias", "deberta_buckets", "attention_temperature"}
-"""Schemes of which a file is read in the quick run: one of each kind of observation."""
+QUICK = {"learned_2d", "xpos", "deberta_buckets", "attention_temperature"}
+"""Schemes of which a file is read in the quick run: one of each kind of observation but biases."""
 
 
 def cases() -> Iterator[Any]:

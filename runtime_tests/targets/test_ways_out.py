@@ -116,6 +116,7 @@ def test_the_other_form_of_resizing_gives_its_numbers(mode: str, factor: float) 
     torch.testing.assert_close(actual, expected, atol=5e-6, rtol=0)
 
 
+@pytest.mark.exhaustive  # a model with experts takes 8 s
 def test_a_refusal_of_experts_is_one_line_that_says_what_to_set(tmp_path: Path, cli: Cli) -> None:
     ids = "ids: int64[batch, seq] < 50"
     words = (

@@ -67,6 +67,7 @@ def test_bench_of_rope_is_beside_the_baseline_and_one_operator(cli: Cli, op: str
     assert row["faster_than_baseline"].keys() == row["faster_than_one_op"].keys() == {"ort-cpu"}
 
 
+@pytest.mark.exhaustive
 def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
     from posenc.ports import Array
     from posenc.scheme import build

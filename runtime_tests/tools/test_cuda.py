@@ -196,7 +196,7 @@ def usual(schemes: list[str]) -> list[BundlePlan]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["alibi", "rope"])
+@pytest.mark.parametrize("scheme", ["alibi", pytest.param("rope", marks=pytest.mark.exhaustive)])
 def test_what_computes_rows_stays_on_cuda(scheme: str) -> None:
     need("cuda-placement")
     placed = list(place(usual([scheme]), quiet))

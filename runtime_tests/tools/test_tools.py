@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.shared import ROOT, Cli, one_of_each
+from helpers.shared import ROOT, Cli
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "clock", "error"])
@@ -144,9 +144,8 @@ def test_the_picture_of_the_readme_is_made_by_a_command(cli: Cli) -> None:
     assert len((ROOT / "docs" / "pictures" / "exported.svg").read_bytes()) < 150_000
 
 
-@pytest.mark.parametrize(
-    ("scheme", "parameters"), one_of_each([("rope", {"head_dim": 8}), ("sinusoidal", {"d_model": 8})], lambda _: "")
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("scheme", "parameters"), [("rope", {"head_dim": 8}), ("sinusoidal", {"d_model": 8})])
 def test_a_plain_export_drifts_and_in_half_loses_its_positions(scheme: str, parameters: dict[str, object]) -> None:
     from posenc_export.show.plots.exported import curves_of
 
