@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from posenc_export.read.inspection import Inspection
     from posenc_export.write.inputs.given import Inputs
     from posenc_export.write.targets import Target
-    from posenc_models import ModelConfig
+    from posenc_models import ModelConfig, ModelFolder
 
-    Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
+    Source: TypeAlias = str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]
 
 __all__ = ["__version__", "bench", "export", "extend", "inspect", "prove", "report", "target", "validate"]
 
@@ -75,8 +75,9 @@ def target(
     """Return what is to be exported: an encoding with its name and the parameters that it is made with.
 
     Args:
-        source: The name of a scheme; a model's config (`posenc_models.ModelConfig.load(path)`); or a module of your
-            own, as "package.module:factory", as a module, or as a class or function that makes one.
+        source: The name of a scheme; a model's config (`posenc_models.ModelConfig.load(path)`); a whole model
+            (`posenc_models.ModelFolder.load(path)`); or a module of your own, as "package.module:factory", as a module,
+            or as a class or function that makes one.
         spec: Mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
         inputs: What goes into a module of your own: ports, or texts of them, as "x: float32[batch, seq, 512]".
         seed: For random weights and inputs.
@@ -87,10 +88,16 @@ def target(
     from posenc.spec import Spec
     from posenc_export.bundle.port_names import check_inputs
     from posenc_export.write.inputs.given import ports_of
-    from posenc_models import ModelConfig
+    from posenc_models import ModelConfig, ModelFolder
 
     spec, parameters = spec or Spec(), parameters or {}
     ports, _ = ports_of(inputs)
+    if isinstance(source, ModelFolder):
+        if ports or parameters:
+            raise BadInput("a whole model has its own inputs, and no parameters: leave -i and -p out")
+        from posenc_export.write.targets.whole import whole_target
+
+        return whole_target(source, spec, seed)
     # a text with a colon names a factory, one without a scheme
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if ports and not is_module:

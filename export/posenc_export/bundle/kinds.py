@@ -48,6 +48,11 @@ Text = Annotated[str, Must("a text")]
 Naturals = list[Natural]
 ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
+PortName = Annotated[
+    str,
+    Field(pattern=rf"^{ID}(\.[A-Za-z0-9_]+)*$"),
+    Must("a name of letters, digits and _, that no digit begins, or several with dots between"),
+]
 NoName = Annotated[
     str | None, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins, or null")
 ]

@@ -64,7 +64,7 @@ class AxisJson(TypedDict):
 class PortJson(TypedDict):
     """An input or an output."""
 
-    name: kinds.Name
+    name: kinds.PortName
     axes: list[AxisJson]
     dtype: kinds.DType
     carries: CarriesJson
@@ -99,7 +99,7 @@ class CaseJson(TypedDict):
     padding: Padding
     eager_tolerance: ToleranceJson
     tolerance: ToleranceJson
-    unlike: NotRequired[dict[kinds.Name, dict[kinds.Name, kinds.Count]]]
+    unlike: NotRequired[dict[kinds.PortName, dict[kinds.Name, kinds.Count]]]
     model_tolerance: NotRequired[ToleranceJson]
 
 
@@ -145,7 +145,7 @@ class ManifestJson(TypedDict):
     notes: list[kinds.Text]
     unread: NotRequired[
         Annotated[
-            list[kinds.Name],
+            list[kinds.PortName],
             Field(description="inputs whose values the module does not read: their shape counts alone"),
         ]
     ]

@@ -27,6 +27,7 @@ from posenc_export.common.errors import BadInput, decoded, printable
 from posenc_export.proof.planning.scope import BUDGET
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
+from posenc_models.whole.tasks import TASKS
 
 PAGE = "report.html"
 """What --html adds."""
@@ -46,12 +47,18 @@ if TYPE_CHECKING:
             "posenc export --dynamic",
             "posenc export rope -p head_dim=64 --dynamic -f onnx -o rope",
             "posenc export --from-hf config.json --dynamic --rotary-op onnx",
+            "posenc export --model my-llama",
             "posenc export package.module:Factory -i 'x: float32[batch, seq, 512]'",
         ],
         STATUSES,
     ),
 )
 @click.argument("scheme", required=False, shell_complete=complete_source)
+@options(
+    path("--model", "Write a whole model of transformers: the folder that save_pretrained wrote.", "FOLDER"),
+    choice("--task", TASKS, "What the model is for.  [default: what its config's architecture says]"),
+    under="Whole models",
+)
 @SPEC
 @options(
     several(
@@ -145,7 +152,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     settings = {
         **{name: values[name] for name in names},
         "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],
-        "formats": tuple(dict.fromkeys(values["formats"])),
+        "formats": _formats(values),
         "validate": not values["no_validate"],
         "progress": say,
         "notes": source.notes,
@@ -157,6 +164,14 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     check_has_model(validation.require, not isinstance(source.source, str))
     prepare(validation.runtimes, validation.required_runtimes, say)
     return parts
+
+
+def _formats(values: Values) -> tuple[str, ...]:
+    """Return the formats that are asked for: a whole model is written as ONNX alone, unless somebody says otherwise."""
+    source = click.get_current_context().get_parameter_source("formats")
+    if values["model"] is not None and source is click.core.ParameterSource.DEFAULT:
+        return ("onnx",)
+    return tuple(dict.fromkeys(values["formats"]))
 
 
 def _announce(line: str) -> None:

@@ -14,7 +14,7 @@ from posenc.spec import CHOICES, Spec
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.verdict import ValidateOptions
-from posenc_models import ModelConfig, read_config
+from posenc_models import ModelConfig, ModelFolder, read_config
 
 Options = TypeVar("Options")
 MAX_ROWS = 2**22
@@ -50,6 +50,8 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
         for kind in (Spec, ExportOptions, ValidateOptions)
     )
     parameters = {name: settings[name] for name in settings if name not in of_spec | of_options | of_validation}
+    if spec is None and isinstance(source, ModelFolder):
+        of_spec = {"mode": "dynamic", "max_len": source.length, **of_spec}
     if spec is None and isinstance(source, ModelConfig):
         of_spec = {**_mode(source), **of_spec}
         # only a table needs to know how many rows the model has

@@ -24,12 +24,12 @@ from posenc_export.proof.report.result import ValidateResult
 from posenc_export.read.inspect import InspectOptions, inspect_file
 from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_export.write.targets import Target
-from posenc_models import ModelConfig
+from posenc_models import ModelConfig, ModelFolder
 
 if TYPE_CHECKING:
     from torch import nn
 
-Against: TypeAlias = "str | nn.Module | ModelConfig | Callable[..., nn.Module]"
+Against: TypeAlias = "str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]"
 """A source of an export, or the path of an ONNX file."""
 ONNX = ".onnx"
 SECONDS = 30.0
@@ -113,7 +113,7 @@ def prove_source(
         fitting = spec_for(parts, against, values)
         if end is not None and end < fitting.max_len:
             fitting = replace(fitting, max_len=end)
-        if not says_form and (isinstance(against, ModelConfig) or ":" not in str(against)):
+        if not says_form and (isinstance(against, ModelConfig) or (isinstance(against, str) and ":" not in against)):
             # models compute their angles in float32, and so do files that are made of them
             with suppress(BadInput):
                 return made(replace(fitting, mode="dynamic", method=IN_FLOAT32))

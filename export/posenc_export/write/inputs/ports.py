@@ -26,7 +26,7 @@ from posenc_export.bundle.carries import Word, kind_of, named_axes
 from posenc_export.common.arrays import DTYPES, INTEGERS
 from posenc_export.write.inputs import axis_names
 from posenc_export.write.inputs.axis_names import KINDS, AxesSaid, AxisText
-from posenc_export.write.inputs.port_text import NAME, REST, SIGN, PortError, Reader
+from posenc_export.write.inputs.port_text import DOTTED, NAME, REST, SIGN, PortError, Reader
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _check_names(ports: tuple[_PortText, ...]) -> None:
 
 def _read(text: str) -> _PortText:
     reader = Reader(text)
-    name = reader.need(NAME, "a name")
+    name = reader.need(DOTTED, "a name")
     at = reader.start
     reader.need(":", "':' after the name")
     dtype = reader.one_of(DTYPES, f"a dtype, one of {', '.join(DTYPES)}")

@@ -1,4 +1,4 @@
-"""What is exported: a scheme, a model's config, or a user's module. Each has a maker of a `Target`."""
+"""What is exported: a scheme, a model's config, a user's module or a whole model. Each has a maker of a `Target`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -149,7 +149,13 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
 
 
 def own_encoding(
-    module: nn.Module, ports: tuple[Port, ...], max_len: int, seed: int, again: Callable[[], nn.Module]
+    module: nn.Module,
+    ports: tuple[Port, ...],
+    max_len: int,
+    seed: int,
+    again: Callable[[], nn.Module],
+    *,
+    names: Sequence[str] = (),
 ) -> Encoding:
     """Describe a user's module: its outputs follow from runs at a few sizes, its reference is itself in float64.
 
@@ -161,6 +167,7 @@ def own_encoding(
         max_len: The longest length.
         seed: For the numbers that go in.
         again: Makes another where the module cannot be copied.
+        names: Those of its outputs; by default y, or y0, y1 and so on.
     """
     from posenc_export.write.targets.calling import in_a_row
     from posenc_export.write.targets.float64 import OwnReference
@@ -175,6 +182,8 @@ def own_encoding(
         copies = Copies(wrap(module), lambda: wrap(again()))
         draft = replace(draft, module=copies.module)
     outputs = outputs_of(copies.fresh, draft, max_len, seed)
+    if names:
+        outputs = tuple(replace(port, name=name) for port, name in zip(outputs, names, strict=True))
     ends = [end for port in ports if kind_of(port.carries).gives_positions and (end := limits_of(port).end)]
     reference = OwnReference(copies, ports, outputs)
     return replace(draft, outputs=outputs, reference=reference, end=min(ends, default=None), fresh=copies.fresh)
