@@ -12,6 +12,7 @@ from posenc_export.bundle.carries import name_of, port_kinds
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
+from posenc_export.bundle.generation import Generation
 from posenc_export.bundle.identity import INDEX_DTYPE
 from posenc_export.common.errors import BadInput, one_line
 
@@ -114,6 +115,7 @@ class Manifest:
         id: The id of the graph, the same in every file; empty in older bundles.
         facts: The facts whose digest the id is, see `identity`.
         foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
+        generations: Tokens that the module wrote, where it is a causal language model.
 
     """
 
@@ -151,6 +153,7 @@ class Manifest:
     id: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     foreign: str = ""
+    generations: tuple[Generation, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:
@@ -167,7 +170,7 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
-        for name in (name for name in ("model", "foreign", "not_on_cuda") if not fields[name]):
+        for name in (name for name in ("model", "foreign", "not_on_cuda", "generations") if not fields[name]):
             fields.pop(name)
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 
@@ -214,11 +217,16 @@ def _fields(data: JsonObject) -> dict[str, Any]:
         "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
         "files": tuple(File(**file) for file in data["files"]),
         "model": _model(data.get("model")),
+        "generations": tuple(_generation(entry) for entry in data.get("generations", ())),
     }
 
 
 def _model(data: JsonObject | None) -> AskedModel | None:
     return None if data is None else AskedModel(**{**data, "permutation": tuple(data["permutation"])})
+
+
+def _generation(data: JsonObject) -> Generation:
+    return Generation(*(tuple(map(tuple, data[name])) for name in ("prompts", "tokens")))
 
 
 def _case(data: JsonObject) -> Case:

@@ -115,6 +115,13 @@ class ModelJson(TypedDict):
     crashed: kinds.Flag
 
 
+class GenerationJson(TypedDict):
+    """Prompts of one batch, and the tokens that were written behind each."""
+
+    prompts: list[kinds.Naturals]
+    tokens: list[kinds.Naturals]
+
+
 class ManifestJson(TypedDict):
     """manifest.json: what a bundle says of itself."""
 
@@ -169,6 +176,7 @@ class ManifestJson(TypedDict):
             str, kinds.Must("a text"), Field(description="the proved ONNX file of another program, and its writer")
         ]
     ]
+    generations: NotRequired[list[GenerationJson]]
 
 
 WORDS = {

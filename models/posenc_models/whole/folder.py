@@ -18,6 +18,8 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "max_target_positions")
 """Keys that say how many positions a model has."""
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window"), 512
+SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
+"""Parameters below which a model writes many tokens; how many those are; how many others write; room for prompts."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 
@@ -31,14 +33,14 @@ class WholeModel:
         inputs: what goes in, as texts of ports.
         outputs: the names of what comes out.
         notes: lines for the report.
-        positions: how many positions the model has; None where nothing says so.
+        generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
     """
 
     module: nn.Module
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     notes: tuple[str, ...]
-    positions: int | None
+    generates: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class ModelFolder:
 
         if not self.task.cache:
             encoder = Encoder(model, names, tuple(self.task.outputs.values()))
-            return WholeModel(encoder.eval(), tuple(texts), tuple(self.task.outputs), tuple(notes), positions)
+            return WholeModel(encoder.eval(), tuple(texts), tuple(self.task.outputs), tuple(notes))
         past = _cached(model, self)
         before, after = KEY_VALUES
         parts = [(layer // 2, ("key", "value")[layer % 2]) for layer in range(len(past))]
@@ -105,7 +107,9 @@ class ModelFolder:
             name = before.format(layer=layer, part=part)
             texts.append(f"{name}: float32[batch, {tensor.shape[1]}, past, {tensor.shape[3]}]")
         outputs = (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in parts))
-        return WholeModel(Decoder(model, names).eval(), tuple(texts), outputs, tuple(notes), positions)
+        few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
+        generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)
+        return WholeModel(Decoder(model, names).eval(), tuple(texts), outputs, tuple(notes), max(generates, 0))
 
 
 def _task_of(path: Path, config: Mapping[str, Any]) -> Task:

@@ -52,6 +52,7 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         origin=dict(target.origin),
         seed=options.seed,
         model=draft.model,
+        generations=draft.generations,
         id=id_of(draft.facts),
         facts=draft.facts,
         files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),

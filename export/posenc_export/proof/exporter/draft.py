@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.generation import Generation
 from posenc_export.bundle.identity import Facts
 from posenc_export.bundle.manifest import AskedModel
 from posenc_export.proof.stored.matching import Digest
@@ -41,6 +42,7 @@ class Draft:
         notes: Lines for the report.
         unread: Inputs whose values no output depends on.
         model: The model that was asked, for a config.
+        generations: Tokens that a causal language model wrote.
     """
 
     request: Request
@@ -53,6 +55,7 @@ class Draft:
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     model: AskedModel | None = None
+    generations: tuple[Generation, ...] = ()
 
     @property
     def breaking(self) -> tuple[Mapping[str, int], ...]:

@@ -27,6 +27,7 @@ class Target:
         origin: For parameters that were read from a file: the place in it.
         question: What the model of a config is to be asked.
         notes: Lines for the report.
+        generates: How many tokens a causal language model is to write, greedily; 0 for anything else.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Target:
     origin: Mapping[str, str] = field(default_factory=dict)
     question: Question | None = None
     notes: tuple[str, ...] = ()
+    generates: int = 0
 
     @property
     def rules(self) -> Rules:

@@ -52,4 +52,5 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         reference=OWN_FLOAT64,
         origin={"config": (folder.path / "config.json").as_posix()},
         notes=(*whole.notes, *notes),
+        generates=whole.generates,
     )
