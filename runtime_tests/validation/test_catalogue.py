@@ -59,7 +59,10 @@ def named(source: str) -> set[str]:
 
 
 def test_every_check_that_can_be_in_a_verdict_is_explained_and_no_other() -> None:
-    sources = (ROOT / "export" / "posenc_export" / "proof").rglob("*.py")
+    proof = ROOT / "export" / "posenc_export" / "proof"
+    sources = [
+        file for file in proof.rglob("*.py") if "cuda" not in file.relative_to(proof).parts
+    ]  # whose rows are its own
     words = {word for source in sources for word in named(source.read_text(encoding="utf-8"))}
     assert words == {"agrees", "integrity", "model", "refusal"}
     assert {*words, *CHECKS} == set(CATALOGUE)
