@@ -40,7 +40,8 @@ def _record(call: Call, inputs: Sequence[Port], prompts: Sequence[Sequence[int]]
 
 def differences(call: Call, inputs: Sequence[Port], generation: Generation) -> tuple[list[str], list[str]]:
     """Return where a graph writes another token, and where it may since two logits are as good as equal."""
-    wrong, near = [], []
+    wrong: list[str] = []
+    near: list[str] = []
     rows: list[list[int]] = [[] for _ in generation.prompts]
     alone = len(rows) == 1
     for step, logits in enumerate(_steps(call, inputs, generation.prompts, rows, len(generation.tokens[0]))):

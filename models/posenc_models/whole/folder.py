@@ -45,11 +45,12 @@ class WholeModel:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder with a config.json and weights, and the task that it is exported for: `load` makes it."""
+    """A folder with a config.json and weights, the task that it is exported for, and what says so: `load` makes it."""
 
     path: Path
     config: Mapping[str, Any]
     task: Task
+    origin: str = "architectures"
 
     @classmethod
     def load(cls, path: Path, task: str | None = None) -> Self:
@@ -70,7 +71,7 @@ class ModelFolder:
             raise ValueError(f"{path} has no weights: expected {' or '.join(WEIGHTS)}")
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}: expected one of {', '.join(TASKS)}")
-        return cls(path, config, TASKS[task] if task else _task_of(path, config))
+        return cls(path, config, TASKS[task], "--task") if task else cls(path, config, _task_of(path, config))
 
     @property
     def length(self) -> int:
@@ -121,11 +122,10 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
     if config.get("is_encoder_decoder") is True:
         raise ValueError(f"{name} has an encoder and a decoder, which are two graphs: --model takes models of one")
     fitting = [task for task in TASKS.values() if name.endswith(task.ends)]
-    of_images = "image_size" in config and "vocab_size" not in config
-    fitting = [task for task in fitting if of_images == ("pixel_values" in task.inputs)]
     if not fitting:
         raise ValueError(f"no task is known for {name}: give --task, one of {', '.join(TASKS)}")
-    return fitting[0]
+    images = "image_size" in config and "vocab_size" not in config
+    return next((task for task in fitting if images == ("pixel_values" in task.inputs)), fitting[0])
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:

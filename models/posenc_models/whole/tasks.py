@@ -67,4 +67,4 @@ TASKS = {
         Task("feature-extraction", "AutoModel", ("Model",), TEXT, HIDDEN),
     )
 }
-"""The tasks by their names. Of two with one ending, the first whose main input the model has is taken."""
+"""The tasks by their names. Of two with one ending, the config says which: whether it has images, and no words."""

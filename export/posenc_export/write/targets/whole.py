@@ -50,7 +50,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         replace(spec, mode="dynamic"),
         {"task": folder.task.name},
         reference=OWN_FLOAT64,
-        origin={"config": (folder.path / "config.json").as_posix()},
+        origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
         notes=(*whole.notes, *notes),
         generates=whole.generates,
     )
