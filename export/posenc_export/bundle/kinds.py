@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from posenc.spec import Method, Positions
+
 INT64 = 2**63
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,37 @@ class Must:
         )
 
 
-def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+@dataclass(frozen=True)
+class FromList:
+    """Makes a tuple of a list of JSON, of so many values at least and at most."""
+
+    least: int = 0
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a list of what the tuple holds, with the tuple behind it."""
+        held = handler.generate_schema(get_args(source)[0])
+        listed = core_schema.list_schema(held, min_length=self.least or None, max_length=self.most)
+        return core_schema.no_info_after_validator_function(tuple, listed)
+
+
+@dataclass(frozen=True)
+class FromObject:
+    """Lets an object of JSON become a dataclass, which strict reading would take as an instance alone."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the dataclass; its fields stay strict."""
+        schema = handler(source)
+        resolved: dict[str, Any] = dict(handler.resolve_ref_schema(schema))
+        return cast("CoreSchema", {**resolved, "strict": False})
+
+
+def _finite(value: Mapping[str, Any]) -> Mapping[str, Any]:
     json.dumps(value, allow_nan=False)
     return value
 
 
-def _from_config(value: dict[str, str]) -> dict[str, str]:
+def _from_config(value: Mapping[str, str]) -> Mapping[str, str]:
     if value and "config" not in value:
         raise ValueError("it does not name the config")
     return value
@@ -69,9 +98,15 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 
 NoDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$"), Must("a SHA-256 of 64 hexadecimal digits, or empty")]
 DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
 Origin = Annotated[
-    dict[str, str],
+    Mapping[str, str],
     AfterValidator(_from_config),
     Must("empty, or an object of texts with 'config', the file that parameters were read from"),
     Field(json_schema_extra={"anyOf": [{"maxProperties": 0}, {"required": ["config"]}]}),
 ]
-Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]
+Params = Annotated[Mapping[str, Any], AfterValidator(_finite), Must("an object without NaN and infinity")]
+NoMethod = Annotated[Method | None, Must("exact, trig or null")]
+NoPositions = Annotated[Positions | None, Must("implicit, offset, explicit, mask or null")]
+Listed = Annotated[tuple[T, ...], FromList()]
+Some = Annotated[tuple[T, ...], FromList(least=1)]
+Files = Annotated[tuple[T, ...], FromList(most=10_000)]
+Object = Annotated[T, FromObject()]
