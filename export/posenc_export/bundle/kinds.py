@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
 from posenc.spec import Method, Positions
@@ -54,6 +56,20 @@ class FromObject:
         return cast("CoreSchema", {**resolved, "strict": False})
 
 
+@dataclass(frozen=True)
+class OrNull:
+    """Reads null as NaN: JSON has no such number."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a number or null, with the number behind it."""
+        words = Must("a number, or null").__get_pydantic_core_schema__(float | None, handler)
+        return core_schema.no_info_after_validator_function(_number, words)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
 def _finite(value: Mapping[str, Any]) -> Mapping[str, Any]:
     json.dumps(value, allow_nan=False)
     return value
@@ -71,6 +87,7 @@ Whole = Annotated[int, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bi
 NoCount = Annotated[int | None, Field(ge=0, lt=INT64), Must("a whole number of at least 0, or null")]
 NoWhole = Annotated[int | None, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits, or null")]
 NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite number, or null")]
+Figure = Annotated[float, OrNull()]
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
@@ -110,3 +127,16 @@ Listed = Annotated[tuple[T, ...], FromList()]
 Some = Annotated[tuple[T, ...], FromList(least=1)]
 Files = Annotated[tuple[T, ...], FromList(most=10_000)]
 Object = Annotated[T, FromObject()]
+
+
+def reader(kind: type[T], **modules: object) -> TypeAdapter[T]:
+    """Return what reads JSON as values of a type.
+
+    Args:
+        kind: The type: its records name types of this file as `kinds.Text`, and load without pydantic.
+        modules: What else their annotations name, by its name there.
+
+    """
+    adapter = TypeAdapter(kind)
+    adapter.rebuild(_types_namespace={"kinds": sys.modules[__name__], **modules})
+    return adapter

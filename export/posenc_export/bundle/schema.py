@@ -69,10 +69,7 @@ def _refuse(lines: list[str]) -> None:
 @cache
 def _adapter() -> TypeAdapter[Manifest]:
     """Return the reader of manifests; it is made when it is needed, since that takes a tenth of a second."""
-    adapter = TypeAdapter(kinds.Object[Manifest])
-    # the records themselves load without pydantic, which every command would wait for
-    adapter.rebuild(_types_namespace={"forms": forms, "kinds": kinds})
-    return adapter
+    return kinds.reader(kinds.Object[Manifest], forms=forms)
 
 
 def _line(error: ErrorDetails) -> str:
@@ -95,19 +92,17 @@ def _place(parts: tuple[int | str, ...]) -> str:
 
 def json_schema() -> str:
     """Return the text of docs/manifest.schema.json."""
-    schema = _adapter().json_schema()
+    return schema_text(_adapter().json_schema())
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """Return a JSON schema as text; what docstrings say of fields stands at the fields."""
     for record in (schema, *schema["$defs"].values()):
-        _described(record)
+        words, _, fields = record.get("description", "").partition("\n\nArgs:\n")
+        for name, said in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", fields, re.MULTILINE):
+            record["properties"][name]["description"] = " ".join(said.split())
+        record.update({"description": words} if words else {})
     return json.dumps(schema, indent=1) + "\n"
-
-
-def _described(record: dict[str, Any]) -> None:
-    """Move the words of a docstring's Args to the fields that they describe."""
-    words, _, fields = record.get("description", "").partition("\n\nArgs:\n")
-    for name, said in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", fields, re.MULTILINE):
-        record["properties"][name]["description"] = " ".join(said.split())
-    if words:
-        record["description"] = words
 
 
 if __name__ == "__main__":
