@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.unseen import fourth
+from helpers.unseen import fourth, fourth_packages, fourth_tutorials
 from helpers.unseen.torch_packages import operators_of_torchvision
 from scripts.second_sample import exported, sources
 from scripts.unseen_files import Job, main
@@ -18,7 +18,8 @@ from scripts.unseen_files import Job, main
 
 def jobs() -> Iterator[Job]:
     """Yield the files."""
-    yield from exported(list(sources(fourth.MODELS, fourth.NETWORKS)))
+    networks = (*fourth.NETWORKS, *fourth_tutorials.NETWORKS, *fourth_packages.NETWORKS)
+    yield from exported(list(sources(fourth.MODELS, networks)))
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ DECODERS: tuple[Model, ...] = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
         },
         (rotary(theta=500000.0),),
-        (NEW,),
+        (OLD,),
     ),
     turned("falcon_h1", (OLD,), theta=1e6, **{**MAMBA, "head_dim": None}),
     split("glm4_moe_lite", (OLDER,), theta=1e6, **{**SPARSE, "head_dim": None}),
@@ -254,7 +254,7 @@ DECODERS: tuple[Model, ...] = (
         ),
         ("old 17 positions",),
     ),
-    turned("olmo_hybrid", (OLD,), theta=500000.0, layers=(0,), **{**HALF_HEADS, **DELTA}),
+    turned("olmo_hybrid", (NEW,), theta=500000.0, layers=(0,), **{**HALF_HEADS, **DELTA}),
     Model(
         "tokens",
         "openai_privacy_filter",
@@ -288,7 +288,7 @@ DECODERS: tuple[Model, ...] = (
     turned("phimoe", (OLD,), theta=1e6, **{**HALF_HEADS, **MOE}),
     turned(
         "qwen3_next",
-        (OLD,),
+        (NEW,),
         theta=1e7,
         part=0.25,
         layers=(0,),
@@ -327,7 +327,7 @@ DECODERS: tuple[Model, ...] = (
             "mlp_layer_types": ["dense", "dense"],
         },
     ),
-    of_three("glm_ocr_text", (OLD,), [4, 6, 6], "sectioned", "interleaved"),
+    of_three("glm_ocr_text", (NEW,), [4, 6, 6], "sectioned", "interleaved"),
     of_three(
         "qwen3_vl_moe_text", (NEWER,), [6, 5, 5], "interleaved", theta=5e6, **{**MOE, "moe_intermediate_size": 32}
     ),
@@ -617,7 +617,7 @@ OTHERS: tuple[Network, ...] = (
         lambda n: {"input_ids": ids(n)},
         {"input_ids": BY_TOKEN},
         (buckets(2, 32, 128, True),),
-        (OLD,),
+        (NEW,),
         vocab_size=64,
         hidden_size=32,
         num_attention_heads=2,
@@ -789,7 +789,7 @@ OTHERS: tuple[Network, ...] = (
         lambda n: {"input_values": numbers(BATCH, 1, 16 * n)},
         {"input_values": {0: "batch", 2: "samples"}},
         (rotary(layers=(0, 1, 2, 3)),),
-        (OLD,),
+        (NEW,),
         hidden_size=64,
         num_filters=4,
         upsampling_ratios=[2, 2],
@@ -938,9 +938,7 @@ MORE: tuple[Network, ...] = (
 )
 TOWERS: tuple[Model, ...] = (
     Model("pixels", "pixio", {**IMAGE, "n_cls_tokens": 2, "mlp_ratio": 1}, (learned(18),), (OLD,)),
-    Model(
-        "pixels", "tipsv2_vision_model", {**IMAGE, "mlp_ratio": 1, "num_register_tokens": 1}, (learned(17),), (OLD, NEW)
-    ),
+    Model("pixels", "tipsv2_vision_model", {**IMAGE, "mlp_ratio": 1, "num_register_tokens": 1}, (learned(17),), (NEW,)),
     Model("pixels", "owlv2_vision_model", IMAGE, (learned(17),), (OLDER, NEW)),
     Model(
         "pixels",
