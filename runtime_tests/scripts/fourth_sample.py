@@ -2,24 +2,102 @@
 
 python runtime_tests/scripts/fourth_sample.py make FOLDER [SECONDS]     # export, each in a process; go on later
 python runtime_tests/scripts/fourth_sample.py count FOLDER NAME [WORD..]  # read, write FOLDER/NAME/ and its .counted
+
+Beside it, `python -m helpers.unseen.fourth_frameworks FOLDER` makes the files of frameworks that do not run on PyTorch,
+in an environment of their own. What each environment needs stands in `helpers/unseen/__init__.py`.
 """
 
 import sys
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.unseen import fourth, fourth_packages, fourth_tutorials
+from helpers.foreign.packaged import genai, mobius
+from helpers.unseen import fourth, fourth_frameworks, fourth_operators, fourth_packages, fourth_tutorials
 from helpers.unseen.torch_packages import operators_of_torchvision
-from scripts.second_sample import exported, sources
-from scripts.unseen_files import Job, main
+from scripts.second_sample import built, exported, slug, sources
+from scripts.unseen_files import Job, main, optimized
+
+NETWORKS = (*fourth.NETWORKS, *fourth_tutorials.NETWORKS, *fourth_packages.NETWORKS)
+BUILT = {
+    "mobius": (
+        "phimoe",
+        "minicpm3",
+        "ministral3",
+        "dbrx",
+        "falcon_h1",
+        "granitemoehybrid",
+        "layoutlmv3",
+        "gemma4_text",
+        "zamba2",
+    ),
+    "onnxruntime-genai": ("phimoe", "granitemoehybrid"),
+}
+"""Types of transformers that builders of graphs make, too."""
+OPTIMIZED = {
+    "onnxsim": (
+        "axk1.old-17",
+        "timm.gcvit.old-17",
+        "tutorial.nn_transformer.old-16",
+        "ultrabert.old-17",
+        "timm.vit_sam.old-17",
+        "diffusers.CogVideoXTransformer3DModel.old-17",
+    ),
+    "onnxslim": (
+        "layoutlmv3.old-17",
+        "tutorial.left_padded.old-17",
+        "pixtral.old-17",
+        "qwen3_vl_text.old-17",
+        "torchvision.swin3d.old-17",
+    ),
+    "ORT basic": ("mistral4.old-17", "joeynmt.old-17"),
+    "ORT extended": ("csm_depth_decoder_model.new", "labml.rope.old-17", "timm.rope_mixed.old-17"),
+    "ORT all": ("tutorial.llama2_c.old-13", "kosmos_2_text_model.old-17", "conformer.old-17"),
+    "ORT bert": ("pretrained_bert.bert.old-11", "bridgetower_text_model.old-14"),
+    "ORT gpt2": ("tutorial.nanogpt.old-18",),
+    "common float16": ("tutorial.alibi.old-14", "granite_swa.old-17-positions"),
+    "ORT float16": ("ministral3.old-17-positions", "glmasr_encoder.old-17"),
+    "quantize_dynamic": ("vit_pytorch.vit_3d.old-17", "minicpm3.old-17-positions", "torchtune.t5.old-17"),
+    "MatMulNBits": ("mellum.old-17",),
+    "rows int8": ("owlv2_text_model.old-17", "canine.old-17"),
+}
+"""What optimizers, converters and quantizers make of some files."""
+
+
+def by_builders() -> Iterator[Job]:
+    """Yield what builders of graphs make of types of transformers."""
+    builders = {"mobius": mobius, "onnxruntime-genai": genai}
+    made = {name: (partial(making, ways[0]), held) for name, making, held, ways in sources(fourth.MODELS, ())}
+    for builder, names in BUILT.items():
+        for name in names:
+            make, held = made[name]
+            yield Job(f"{name}.{builder}.onnx", held, partial(built, make, builder=builders[builder]))
+
+
+def by_optimizers() -> Iterator[Job]:
+    """Yield what optimizers make of some files."""
+    made = {f"{name}.{slug(way)}": (partial(making, way), held)
+            for name, making, held, ways in sources(fourth.MODELS, NETWORKS) for way in ways}  # fmt: skip
+    for how, names in OPTIMIZED.items():
+        for name in names:
+            make, held = made[name]
+            yield Job(f"{name}.{slug(how)}.onnx", held, partial(optimized, make, f"{name}.onnx", how))
+
+
+def others() -> Iterator[Job]:
+    """Yield graphs that are written by hand, and those of other frameworks, which another environment makes."""
+    for written in fourth_operators.WRITTEN:
+        yield Job(f"{written.name}.onnx", written.held, partial(fourth_operators.write, written))
+    for foreign in fourth_frameworks.FOREIGN:
+        yield Job(f"{foreign.name}.onnx", foreign.held, None)
 
 
 def jobs() -> Iterator[Job]:
     """Yield the files."""
-    networks = (*fourth.NETWORKS, *fourth_tutorials.NETWORKS, *fourth_packages.NETWORKS)
-    yield from exported(list(sources(fourth.MODELS, networks)))
+    yield from chain(exported(list(sources(fourth.MODELS, NETWORKS))), others(), by_builders(), by_optimizers())
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ DECODERS: tuple[Model, ...] = (
     split("axk1", (OLD, NEW), **{**SPARSE, "head_dim": None, "rope_interleave": True}),
     turned(
         "cohere2_moe",
-        (OLD,),
+        (OLD, "old 17 cached"),
         layout="interleaved",
         layers=(0,),
         layer_types=KINDS_OF_LAYERS,
@@ -163,7 +163,9 @@ DECODERS: tuple[Model, ...] = (
     turned("falcon_h1", (OLD,), theta=1e6, **{**MAMBA, "head_dim": None}),
     split("glm4_moe_lite", (OLDER,), theta=1e6, **{**SPARSE, "head_dim": None}),
     turned(
-        "granite_swa", ("old 17 positions",), **{**HALF_HEADS, "layer_types": KINDS_OF_LAYERS, "sliding_window": 16}
+        "granite_swa",
+        ("old 17 positions", "old 14 cached"),
+        **{**HALF_HEADS, "layer_types": KINDS_OF_LAYERS, "sliding_window": 16},
     ),
     turned(
         "granitemoehybrid",
@@ -183,7 +185,7 @@ DECODERS: tuple[Model, ...] = (
     ),
     turned(
         "kolibri1",
-        (OLD,),
+        (OLD, NEWER),
         layers=(0,),
         layer_types=KINDS_OF_LAYERS,
         sliding_window=16,
@@ -204,7 +206,11 @@ DECODERS: tuple[Model, ...] = (
         },
     ),
     two_bases(
-        "mellum", (OLD,), 10000.0, 500000.0, **{**MOE, "moe_intermediate_size": 32, "mlp_layer_types": ["sparse"] * 2}
+        "mellum",
+        (OLD, OWN),
+        10000.0,
+        500000.0,
+        **{**MOE, "moe_intermediate_size": 32, "mlp_layer_types": ["sparse"] * 2},
     ),
     two_bases(
         "mimo_v2_flash",
@@ -285,7 +291,7 @@ DECODERS: tuple[Model, ...] = (
         ),
         (NEW,),
     ),
-    turned("phimoe", (OLD,), theta=1e6, **{**HALF_HEADS, **MOE}),
+    turned("phimoe", (OLD, "old 17 cached"), theta=1e6, **{**HALF_HEADS, **MOE}),
     turned(
         "qwen3_next",
         (NEW,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, cast
@@ -55,7 +56,7 @@ class Absent(ModuleType):
 def without_sounds() -> None:
     """Put an empty library in the place of torchaudio, which has no build beside this torch."""
     parts = ("", ".transforms", ".functional", ".compliance", ".compliance.kaldi", ".models", ".backend")
-    for name in (*(f"torchaudio{part}" for part in parts), "librosa", "librosa.filters", "rjieba"):
+    for name in (*(f"torchaudio{part}" for part in parts), "librosa", "librosa.filters", "rjieba", "pypinyin"):
         sys.modules.setdefault(name, Absent(name))
 
 
@@ -75,7 +76,7 @@ class Labml(nn.Module):
     def __init__(self, path: str, is_masked: bool) -> None:
         super().__init__()
         # a part of an older release, which the attention calls with numbers to keep
-        of("labml:tracker").debug = lambda *_: None
+        import_module("labml.tracker").debug = lambda *_: None
         layer, network = (
             of("labml_nn.transformers.models:TransformerLayer"),
             of("labml_nn.transformers.feed_forward:FeedForward"),

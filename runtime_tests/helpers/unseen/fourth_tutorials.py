@@ -457,7 +457,7 @@ NETWORKS: tuple[Network, ...] = (
         vectors(WIDTH),
         X,
         (rotary(layout="interleaved", theta=10000.0 * 2.0 ** (32 / 30)),),
-        ("new",),
+        ("old 17",),
     ),
     Network(
         "rotary_embedding_torch.xpos",

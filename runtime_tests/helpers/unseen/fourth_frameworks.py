@@ -1,0 +1,287 @@
+"""Networks that do not run on PyTorch, of the fourth sample: KerasHub's by tf2onnx, and Equinox's, Flax's and JAX's.
+
+python -m helpers.unseen.fourth_frameworks FOLDER   with runtime_tests on PYTHONPATH, in an environment without PyTorch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from math import log
+from typing import Any
+
+import numpy as np
+
+from helpers.foreign.models import BOTH, ROWS, learned, rotary
+from helpers.foreign.truth import Held
+from helpers.unseen.other_frameworks import (
+    BATCH,
+    ENDS,
+    ROTARY,
+    TEXT,
+    Feeds,
+    Foreign,
+    example,
+    hub,
+    ids,
+    images,
+    jax,
+    main,
+    padded,
+    with_segments,
+)
+
+EXPERTS: dict[str, Any] = {"num_experts": 2, "top_k": 1}
+VISION: dict[str, Any] = {"patch_size": 8, "num_layers": 2, "hidden_dim": 32, "num_heads": 2, "intermediate_dim": 32}
+
+
+def heard(length: int) -> Feeds:
+    """Return spectra of 48 frames, and words."""
+    return {
+        "encoder_features": np.random.default_rng(5).normal(size=(BATCH, 48, 8)).astype(np.float32),
+        "decoder_token_ids": ids(length),
+        "decoder_padding_mask": np.ones((BATCH, length), np.int32),
+    }
+
+
+def distances(far: int, layers: tuple[int, ...]) -> Held:
+    """Return rows of distances of rows or of columns, in heads of 16 features."""
+    return Held("relative", "distances", {"head_dim": 16, "left": far, "right": far, "rows": 2 * far + 1}, layers)
+
+
+KERAS: tuple[Foreign, ...] = (
+    hub("albert", "Albert", with_segments, (learned(ROWS),), **ENDS, embedding_dim=32),
+    hub(
+        "electra",
+        "Electra",
+        with_segments,
+        (learned(ROWS),),
+        **{k: v for k, v in ENDS.items() if k != "vocabulary_size"},
+        vocab_size=64,
+        embedding_dim=32,
+    ),
+    hub("xlm_roberta", "XLMRoberta", padded, (learned(ROWS),), **ENDS),
+    hub(
+        "whisper",
+        "Whisper",
+        heard,
+        (learned(24, part="encoder"), learned(ROWS, part="decoder")),
+        **TEXT,
+        num_mels=8,
+        max_encoder_sequence_length=48,
+        max_decoder_sequence_length=ROWS,
+    ),
+    hub(
+        "gemma3",
+        "Gemma3",
+        padded,
+        (rotary(layers=(0, 1, 2, 3, 4)), rotary(theta=1e6, layers=(5,))),
+        **{**ROTARY, "num_layers": 6},
+        head_dim=32,
+        image_size=None,
+        use_sliding_window_attention=True,
+        sliding_window_size=16,
+    ),
+    hub("mixtral", "Mixtral", padded, (rotary(theta=1e6),), **ROTARY, **EXPERTS, rope_max_wavelength=1000000),
+    hub("qwen", "Qwen", padded, (rotary(theta=1e6),), **ROTARY, rope_max_wavelength=1000000),
+    hub(
+        "qwen_moe",
+        "QwenMoe",
+        padded,
+        (rotary(),),
+        **ROTARY,
+        **EXPERTS,
+        moe_intermediate_dim=32,
+        shared_expert_intermediate_dim=32,
+    ),
+    hub(
+        "smollm3",
+        "SmolLM3",
+        padded,
+        (rotary(theta=2e6, layers=(0,)),),
+        vocabulary_size=64,
+        hidden_dim=64,
+        intermediate_dim=64,
+        num_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        attention_bias=False,
+        attention_dropout=0.0,
+        rope_layer_enabled_list=[True, False],
+        layer_types=["full_attention"] * 2,
+        mlp_bias=False,
+        layer_norm_epsilon=1e-6,
+        max_position_embeddings=ROWS,
+        rope_theta=2e6,
+        partial_rotary_factor=1.0,
+    ),
+    hub(
+        "dinov2",
+        "DINOV2",
+        images,
+        (learned(17),),
+        **VISION,
+        image_shape=(32, 32, 3),
+        position_embedding_shape=(32, 32, 3),
+    ),
+    hub(
+        "dinov3",
+        "DINOV3",
+        images,
+        (Held("rotary", "dinov3", {"head_dim": 32, "rope_theta": 100.0, "layout": "halves"}, BOTH),),
+        **{**VISION, "hidden_dim": 64},
+        image_shape=(32, 32, 3),
+    ),
+    hub(
+        "vit_det",
+        "ViTDet",
+        images,
+        (learned(16), distances(1, (0,)), distances(3, (1,))),
+        hidden_size=32,
+        num_layers=2,
+        intermediate_dim=32,
+        num_heads=2,
+        global_attention_layer_indices=[1],
+        image_shape=(32, 32, 3),
+        patch_size=8,
+        num_output_channels=16,
+        window_size=2,
+    ),
+    hub(
+        "mit",
+        "MiT",
+        images,
+        (),
+        layerwise_depths=[1, 1],
+        num_layers=2,
+        layerwise_num_heads=[1, 2],
+        layerwise_sr_ratios=[2, 1],
+        max_drop_path_rate=0.0,
+        layerwise_patch_sizes=[7, 3],
+        layerwise_strides=[4, 2],
+        image_shape=(32, 32, 3),
+        hidden_dims=[16, 32],
+    ),
+)
+
+
+def drawn(seed: int, *shape: int) -> Any:
+    """Return weights."""
+    return import_module("jax").numpy.asarray(
+        np.random.default_rng(seed).normal(size=shape, scale=0.3).astype(np.float32)
+    )
+
+
+def attention(turn: Callable[[Any], Any], bias: Callable[[int], Any], add: Callable[[int], Any]) -> Callable[[], Any]:
+    """Return what makes two layers of attention in JAX: queries and keys turned, scores biased, rows added before."""
+
+    def make() -> Any:
+        j = import_module("jax")
+        np_, heads, size = j.numpy, 2, 32
+        weights = [[drawn(10 * layer + part, 64, 64) for part in range(4)] for layer in range(2)]
+
+        def network(x: Any) -> Any:
+            length = x.shape[1]
+            x = x + add(length)
+            for wq, wk, wv, wo in weights:
+                q, k, v = ((x @ w).reshape(*x.shape[:2], heads, size).transpose(0, 2, 1, 3) for w in (wq, wk, wv))
+                scores = turn(q) @ turn(k).transpose(0, 1, 3, 2) / np_.sqrt(np_.float32(size)) + bias(length)
+                out = (j.nn.softmax(scores, axis=-1) @ v).transpose(0, 2, 1, 3).reshape(x.shape)
+                x = x + out @ wo
+            return x
+
+        return network
+
+    return make
+
+
+def same(x: Any) -> Any:
+    """Return it as it is."""
+    return x
+
+
+def nothing(_: int) -> Any:
+    """Return what adds nothing."""
+    return 0.0
+
+
+def by_equinox(x: Any) -> Any:
+    """Turn (batch, heads, tokens, features) by Equinox's own layer, a head at a time."""
+    j, nn = import_module("jax"), import_module("equinox").nn
+    return j.vmap(j.vmap(nn.RotaryPositionalEmbedding(32)))(x)
+
+
+def by_distance(length: int) -> Any:
+    """Return ALiBi of two heads, of both directions."""
+    np_ = import_module("jax").numpy
+    places = np_.arange(length, dtype=np_.float32)
+    return (
+        -np_.abs(places[None, :] - places[:, None])[None] * np_.asarray([2.0**-4, 2.0**-8], np_.float32)[:, None, None]
+    )
+
+
+def sines(length: int) -> Any:
+    """Return rows of sines as Flax's example of translation has them: sines, then cosines."""
+    np_ = import_module("jax").numpy
+    steps = np_.exp(np_.arange(32, dtype=np_.float32) * np_.float32(-log(10000.0) / 31))
+    angles = np_.arange(length, dtype=np_.float32)[:, None] * steps[None]
+    return np_.concatenate([np_.sin(angles), np_.cos(angles)], -1)
+
+
+def in_buckets(length: int) -> Any:
+    """Return T5's bias of two heads as Flax's T5 makes it, of both directions."""
+    np_ = import_module("jax").numpy
+    relative = np_.arange(length)[None, :] - np_.arange(length)[:, None]
+    far = np_.abs(relative)
+    large = 8 + (np_.log(np_.maximum(far, 1).astype(np_.float32) / 8) / log(128 / 8) * 8).astype(np_.int32)
+    bucket = np_.where(relative > 0, 16, 0) + np_.where(far < 8, far, np_.minimum(large, 15))
+    return drawn(77, 32, 2)[bucket].transpose(2, 0, 1)
+
+
+def dino() -> Any:
+    """Return the DINOv3 of jax2onnx's examples, in Flax."""
+    nnx = import_module("flax.nnx")
+    return example("nnx.dinov3:VisionTransformer")(
+        img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=2, rngs=nnx.Rngs(0)
+    )
+
+
+def words(length: int) -> Feeds:
+    """Return vectors of tokens."""
+    return {"in_0": np.random.default_rng(6).normal(size=(BATCH, length, 64)).astype(np.float32)}
+
+
+ANY, FIXED = [("B", "T", 64)], [("B", 11, 64)]
+JAX: tuple[Foreign, ...] = (
+    Foreign(
+        "jax.equinox_rope", jax(attention(by_equinox, nothing, nothing), FIXED), lambda _: words(11), (rotary(rows=11),)
+    ),
+    Foreign(
+        "jax.alibi",
+        jax(attention(same, by_distance, nothing), ANY),
+        words,
+        (Held("alibi", "distance", {"heads": 2, "bias_max": 8.0}, BOTH),),
+    ),
+    Foreign(
+        "jax.sines",
+        jax(attention(same, nothing, sines), ANY, opset=18),
+        words,
+        (Held("sinusoidal", "halves", {"d_model": 64, "base": 10000.0, "layout": "halves", "spacing": "half"}),),
+    ),
+    Foreign(
+        "jax.buckets",
+        jax(attention(same, in_buckets, nothing), ANY, opset=23),
+        words,
+        (Held("t5", "buckets", {"heads": 2, "num_buckets": 32, "max_distance": 128, "bidirectional": True}, BOTH),),
+    ),
+    Foreign(
+        "jax2onnx.nnx.dinov3",
+        jax(dino, [("B", 3, 32, 32)]),
+        lambda n: {"in_0": images(n)["images"].transpose(0, 3, 1, 2)},
+        (Held("rotary", "dinov3", {"head_dim": 32, "rope_theta": 100.0, "layout": "halves"}, BOTH),),
+    ),
+)
+FOREIGN = (*KERAS, *JAX)
+
+if __name__ == "__main__":
+    main(FOREIGN, "helpers.unseen.fourth_frameworks")
