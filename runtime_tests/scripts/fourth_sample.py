@@ -7,9 +7,12 @@ Beside it, `python -m helpers.unseen.fourth_frameworks FOLDER` makes the files o
 in an environment of their own. What each environment needs stands in `helpers/unseen/__init__.py`.
 """
 
+import json
+import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -60,7 +63,7 @@ OPTIMIZED = {
     "ORT gpt2": ("tutorial.nanogpt.old-18",),
     "common float16": ("tutorial.alibi.old-14", "granite_swa.old-17-positions"),
     "ORT float16": ("ministral3.old-17-positions", "glmasr_encoder.old-17"),
-    "quantize_dynamic": ("vit_pytorch.vit_3d.old-17", "minicpm3.old-17-positions", "torchtune.t5.old-17"),
+    "quantize_dynamic": ("vit_pytorch.vit_3d.old-17", "minicpm3.old-17-positions", "timm.crossvit.old-14"),
     "MatMulNBits": ("mellum.old-17",),
     "rows int8": ("owlv2_text_model.old-17", "canine.old-17"),
 }
@@ -87,8 +90,20 @@ def by_optimizers() -> Iterator[Job]:
             yield Job(f"{name}.{slug(how)}.onnx", held, partial(optimized, make, f"{name}.onnx", how))
 
 
+def shipped(package: str, inside: str, path: Path) -> None:
+    """Copy a file that a package ships; it has no network beside it: right is what ONNX Runtime loads."""
+    from onnxruntime import InferenceSession
+
+    shutil.copy(Path(import_module(package).__path__[0]) / inside, path)
+    InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    path.with_suffix(".json").write_text(json.dumps({"right": [0.0, 0.0, 0.0]}), encoding="utf-8")
+
+
 def others() -> Iterator[Job]:
-    """Yield graphs that are written by hand, and those of other frameworks, which another environment makes."""
+    """Yield files that packages ship, graphs that are written by hand, and those of other frameworks."""
+    for part in ("pair", "head"):
+        inside = f"weights/funcnet/x100_w32full_{part}.onnx"
+        yield Job(f"atspm_detector.{part}.onnx", (), partial(shipped, "atspm_detector", inside))
     for written in fourth_operators.WRITTEN:
         yield Job(f"{written.name}.onnx", written.held, partial(fourth_operators.write, written))
     for foreign in fourth_frameworks.FOREIGN:

@@ -116,6 +116,27 @@ KERAS: tuple[Foreign, ...] = (
         partial_rotary_factor=1.0,
     ),
     hub(
+        "gpt_oss",
+        "GptOss",
+        padded,
+        (
+            rotary(
+                "yarn",
+                theta=150000.0,
+                factor=8.0,
+                original_max_position_embeddings=4096,
+                truncate=False,
+                attention_factor=0.1 * log(8) + 1,
+            ),
+        ),
+        **ROTARY,
+        **EXPERTS,
+        head_dim=32,
+        rope_max_wavelength=150000,
+        rope_scaling_factor=8.0,
+        sliding_window=16,
+    ),
+    hub(
         "dinov2",
         "DINOV2",
         images,
@@ -253,9 +274,7 @@ def words(length: int) -> Feeds:
 
 ANY, FIXED = [("B", "T", 64)], [("B", 11, 64)]
 JAX: tuple[Foreign, ...] = (
-    Foreign(
-        "jax.equinox_rope", jax(attention(by_equinox, nothing, nothing), FIXED), lambda _: words(11), (rotary(rows=11),)
-    ),
+    Foreign("jax.equinox_rope", jax(attention(by_equinox, nothing, nothing), FIXED), lambda _: words(11), (rotary(),)),
     Foreign(
         "jax.alibi",
         jax(attention(same, by_distance, nothing), ANY),

@@ -654,7 +654,7 @@ NETWORKS: tuple[Network, ...] = (
         lambda _: tokens(ROWS),
         {"tokens": {0: "batch"}},
         (buckets(2, 32, 128, True),),
-        ("old 17", "new"),
+        ("new",),
     ),
     Network(
         "denoising.unet_1d",

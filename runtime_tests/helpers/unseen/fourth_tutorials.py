@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
 from helpers.unseen.torch_packages import IDS, X, Network, sampled, tokens, vectors
-from scripts.unseen_files import BATCH, BY_TOKEN, Feeds, ids, numbers, sines
+from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Feeds, ids, numbers, sines
 
 HEADS, SIZE = 2, 32
 WIDTH = HEADS * SIZE
@@ -344,6 +344,71 @@ class Bare(nn.Module):
         return x
 
 
+class Spectrogram(nn.Module):
+    """A spectrum by stored cosines and sines, as front ends of speech have it, and a recurrent network: no positions."""
+
+    def __init__(self, size: int = 64) -> None:
+        super().__init__()
+        angles = 2 * math.pi * torch.outer(torch.arange(size // 2 + 1), torch.arange(size)) / size
+        window = torch.hann_window(size)
+        self.register_buffer("real", (torch.cos(angles) * window)[:, None])
+        self.register_buffer("imaginary", (-torch.sin(angles) * window)[:, None])
+        self.rnn, self.head = nn.GRU(size // 2 + 1, 16, batch_first=True), nn.Linear(16, 4)
+
+    def forward(self, wave: Tensor) -> Tensor:
+        """Return a score for each frame."""
+        parts = (F.conv1d(wave[:, None], kernel, stride=16) for kernel in (self.real, self.imaginary))
+        power = sum(part**2 for part in parts)
+        return cast(Tensor, self.head(self.rnn((cast(Tensor, power) + 1e-6).log().transpose(1, 2))[0]))
+
+
+class Vocoder(nn.Module):
+    """Convolutions with snake activations, x + sin(ax)^2 / a, as BigVGAN and DAC have them: no positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv1d(8, 16, 7, padding=3), nn.Conv1d(16, 1, 7, padding=3)
+        self.up = nn.ConvTranspose1d(16, 16, 8, 4, 2)
+        self.alpha = nn.ParameterList(nn.Parameter(torch.rand(1, 16, 1) + 0.5) for _ in range(2))
+
+    def forward(self, mel: Tensor) -> Tensor:
+        """Return a wave."""
+        x = self.first(mel)
+        x = self.up(x + torch.sin(self.alpha[0] * x) ** 2 / self.alpha[0])
+        return cast(Tensor, self.last(x + torch.sin(self.alpha[1] * x) ** 2 / self.alpha[1]).tanh())
+
+
+class Recommender(nn.Module):
+    """Tables of users, things and hours, products and a network, as DLRM: rows of a table, and no positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(rows, 16) for rows in (64, 48, 24))
+        self.top = nn.Sequential(nn.Linear(16 * 3 + 9, 32), nn.ReLU(), nn.Linear(32, 1))
+
+    def forward(self, chosen: Tensor) -> Tensor:
+        """Return a score for each line of three numbers."""
+        rows = torch.stack([table(chosen[:, at]) for at, table in enumerate(self.tables)], 1)
+        products = (rows @ rows.transpose(1, 2)).flatten(1)
+        return cast(Tensor, self.top(torch.cat([rows.flatten(1), products], -1)))
+
+
+class Crnn(nn.Module):
+    """Letters in images: convolutions, two recurrent layers, attention over columns without positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, (4, 2), 1), nn.ReLU())
+        self.rnn = nn.LSTM(64, 32, 2, batch_first=True, bidirectional=True)
+        self.attend, self.head = nn.MultiheadAttention(64, 2, batch_first=True), nn.Linear(64, 40)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Return scores of letters for each column."""
+        x = self.body(image).permute(0, 3, 1, 2).flatten(2)
+        x = self.rnn(x)[0]
+        return cast(Tensor, self.head(x + self.attend(x, x, x, need_weights=False)[0]))
+
+
 def cached(length: int) -> Feeds:
     """Return ids at places 5 and on, and a cache of 48 rows."""
     return {"idx": ids(length), "input_pos": torch.arange(length) + 5, "cache": numbers(2, 2, BATCH, HEADS, ROWS, SIZE)}
@@ -367,14 +432,14 @@ XPOS = {
 NETWORKS: tuple[Network, ...] = (
     Network("tutorial.nanogpt", NanoGpt, tokens, IDS, (learned(ROWS, WIDTH),), ("old 18", "new 24")),
     Network("tutorial.mingpt", MinGpt, tokens, IDS, (learned(ROWS, WIDTH),), ("old 11", "new 20")),
-    Network("tutorial.llama2_c", Llama2C, tokens, IDS, (rotary(layout="interleaved", rows=ROWS),), ("old 13", "new")),
+    Network("tutorial.llama2_c", Llama2C, tokens, IDS, (rotary(layout="interleaved", rows=ROWS),), ("old 14", "new")),
     Network(
         "tutorial.gpt_fast",
         GptFast,
         cached,
         {"idx": BY_TOKEN, "input_pos": {0: "sequence"}},
         (rotary(theta=500000.0, layout="interleaved", rows=ROWS),),
-        ("new", "old 18"),
+        ("old 18",),
     ),
     Network(
         "tutorial.nn_transformer",
@@ -465,6 +530,38 @@ NETWORKS: tuple[Network, ...] = (
         vectors(WIDTH),
         X,
         (Held("rotary", "xpos", XPOS, BOTH),),
+        ("old 17",),
+    ),
+    Network(
+        "tutorial.spectrogram",
+        Spectrogram,
+        lambda n: {"wave": numbers(BATCH, 64 + 16 * n)},
+        {"wave": {0: "batch", 1: "samples"}},
+        NONE,
+        ("old 17", "new"),
+    ),
+    Network(
+        "tutorial.vocoder",
+        Vocoder,
+        lambda n: {"mel": numbers(BATCH, 8, n)},
+        {"mel": {0: "batch", 2: "frames"}},
+        NONE,
+        ("old 13", "new"),
+    ),
+    Network(
+        "tutorial.recommender",
+        Recommender,
+        lambda _: {"chosen": ids(3).clamp(max=23)},
+        {"chosen": {0: "batch"}},
+        NONE,
+        ("old 17", "new"),
+    ),
+    Network(
+        "tutorial.crnn",
+        Crnn,
+        lambda _: {"image": numbers(BATCH, 3, 32, 64)},
+        {"image": {0: "batch"}},
+        NONE,
         ("old 17",),
     ),
 )
