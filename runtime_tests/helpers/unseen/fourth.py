@@ -14,26 +14,26 @@ from torch import nn
 from helpers.foreign.models import BASE, BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
 from helpers.unseen.torch_packages import Network, of, windows
-from helpers.unseen.transformers_types import LATE, NEW, NEWER, OLD, OLDER, OWN
+from helpers.unseen.transformers_types import NEW, NEWER, OLD, OLDER, OWN
 from scripts.unseen_files import (
     BATCH,
     BY_TOKEN,
-    IMAGE,
-    TRACED,
-    Axes,
-    Feeds,
-    Inputs,
-    both_sines,
-    ids,
-    numbers,
-    ones,
     HALF_HEADS,
+    IMAGE,
     MLA,
     MOE,
     NONE,
+    TRACED,
     WIDE,
+    Axes,
+    Feeds,
+    Inputs,
     Model,
+    both_sines,
     buckets,
+    ids,
+    numbers,
+    ones,
     sines,
     table,
     turned,
@@ -84,13 +84,14 @@ def split(
 def two_bases(
     model_type: str,
     ways: tuple[str, ...],
-    near: float,
-    far: float,
+    bases: tuple[float, float],
+    *,
     part: float = 1.0,
     kind: str = "decoder",
     **more: Any,
 ) -> Model:
     """Return a model whose first layer looks near, and whose second looks far; the second turns a part of features."""
+    near, far = bases
     each = {
         "sliding_attention": {"rope_type": "default", "rope_theta": near},
         "full_attention": {"rope_type": "default", "rope_theta": far, "partial_rotary_factor": part},
@@ -112,6 +113,7 @@ def of_three(
     ways: tuple[str, ...],
     parts: list[int],
     section_layout: str,
+    *,
     layout: str = "halves",
     layers: tuple[int, ...] = BOTH,
     theta: float = 10000.0,
@@ -194,9 +196,8 @@ DECODERS: tuple[Model, ...] = (
     two_bases(
         "laguna",
         (NEW,),
-        10000.0,
-        500000.0,
-        0.5,
+        (10000.0, 500000.0),
+        part=0.5,
         **{
             **MOE,
             "moe_intermediate_size": 32,
@@ -208,16 +209,14 @@ DECODERS: tuple[Model, ...] = (
     two_bases(
         "mellum",
         (OLD, OWN),
-        10000.0,
-        500000.0,
+        (10000.0, 500000.0),
         **{**MOE, "moe_intermediate_size": 32, "mlp_layer_types": ["sparse"] * 2},
     ),
     two_bases(
         "mimo_v2_flash",
         (OLDER,),
-        10000.0,
-        5e6,
-        0.5,
+        (10000.0, 5e6),
+        part=0.5,
         **{
             **SPARSE,
             "num_attention_heads": 8,
@@ -297,7 +296,7 @@ DECODERS: tuple[Model, ...] = (
         (NEW,),
         [6, 6, 4],
         "time_last",
-        "interleaved",
+        layout="interleaved",
         theta=500000.0,
         **{
             **HALF_HEADS,
@@ -308,7 +307,7 @@ DECODERS: tuple[Model, ...] = (
             "mlp_layer_types": ["dense", "dense"],
         },
     ),
-    of_three("glm_ocr_text", (NEW,), [4, 6, 6], "sectioned", "interleaved"),
+    of_three("glm_ocr_text", (NEW,), [4, 6, 6], "sectioned", layout="interleaved"),
     of_three(
         "qwen3_vl_moe_text", (NEWER,), [6, 5, 5], "interleaved", theta=5e6, **{**MOE, "moe_intermediate_size": 32}
     ),
@@ -322,7 +321,7 @@ DECODERS: tuple[Model, ...] = (
         **{**SPARSE, "mlp_layer_types": ["dense", "dense"], "first_k_dense_replace": 2},
     ),
     of_three("glm_image_text", (OLDER,), [4, 6, 6], "sectioned", **HALF_HEADS),
-    two_bases("ultrabert", (OLD, NEW), 10000.0, 2560000.0, kind="tokens"),
+    two_bases("ultrabert", (OLD, NEW), (10000.0, 2560000.0), kind="tokens"),
     turned("mllama_text_model", (OLD,), theta=500000.0, cross_attention_layers=[], pad_token_id=0, **HALF_HEADS),
     Model(
         "decoder",
@@ -343,7 +342,7 @@ DECODERS: tuple[Model, ...] = (
         (rotary(head_dim=64, layers=(0,)),),
         (OLD,),
     ),
-    turned("hrm_text", (OWN,), layers=(0, 1, 2, 3), **{"num_layers_per_stack": 1, "H_cycles": 2, "L_cycles": 1}),
+    turned("hrm_text", (OWN,), layers=(0, 1, 2, 3), num_layers_per_stack=1, H_cycles=2, L_cycles=1),
     Model(
         "decoder",
         "mistral4",
@@ -416,14 +415,14 @@ DECODERS: tuple[Model, ...] = (
 def hugging(
     model_type: str,
     path: str,
-    feeds: Callable[[int], Feeds],
-    axes: Axes,
+    given: tuple[Callable[[int], Feeds], Axes],
     held: tuple[Held, ...],
     ways: tuple[str, ...],
     /,
     **config: Any,
 ) -> Network:
-    """Return a class of transformers, which no `AutoModel` makes, or whose inputs are its own."""
+    """Return a class of transformers, which no `AutoModel` makes, or whose inputs, with their axes, are its own."""
+    feeds, axes = given
 
     def make() -> nn.Module:
         transformers = import_module("transformers")
@@ -537,8 +536,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "kosmos_2_text_model",
         "kosmos2.modeling_kosmos2:Kosmos2TextModel",
-        with_mask,
-        WORDS,
+        (with_mask, WORDS),
         (sines(32, ROWS + 2, spacing="half", offset=2),),
         (OLD, NEW),
         vocab_size=64,
@@ -552,8 +550,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "bridgetower_text_model",
         "bridgetower.modeling_bridgetower:BridgeTowerTextModel",
-        with_mask,
-        WORDS,
+        (with_mask, WORDS),
         (learned(ROWS, offset=2),),
         (OLDER, NEW),
         **{**BASE, "pad_token_id": 1},
@@ -561,8 +558,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "musicgen_melody_decoder",
         "musicgen_melody.modeling_musicgen_melody:MusicgenMelodyForCausalLM",
-        lambda n: {"input_ids": ids(n).repeat_interleave(2, 0)},
-        {"input_ids": {1: "sequence"}},
+        (lambda n: {"input_ids": ids(n).repeat_interleave(2, 0)}, {"input_ids": {1: "sequence"}}),
         (sines(32, ROWS, layout="halves, cosines first", spacing="half"),),
         (OLD,),
         vocab_size=64,
@@ -579,8 +575,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "funnel",
         "funnel.modeling_funnel:FunnelBaseModel",
-        with_mask,
-        {"input_ids": {0: "batch"}},
+        (with_mask, {"input_ids": {0: "batch"}}),
         (Held("relative", "transformer_xl", {"d_model": 32, "base": 10000.0}, BOTH),),
         (OLD,),
         vocab_size=64,
@@ -595,8 +590,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "seamless_m4t",
         "seamless_m4t.modeling_seamless_m4t:SeamlessM4TForTextToText",
-        both_sides,
-        PAIR,
+        (both_sides, PAIR),
         both_sines(ROWS + 2, spacing="half", offset=1),
         (OLD,),
         vocab_size=64,
@@ -616,8 +610,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "t5gemma",
         "t5gemma.modeling_t5gemma:T5GemmaModel",
-        both_sides,
-        PAIR,
+        (both_sides, PAIR),
         (replace(rotary(layers=(0, 1, 2, 4)), part="encoder and decoder"),),
         (OLD,),
         encoder=GEMMA,
@@ -628,8 +621,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "dia",
         "dia.modeling_dia:DiaModel",
-        lambda n: {**with_mask(n), "decoder_input_ids": ids(3 * n).reshape(BATCH, n, 3)},
-        PAIR,
+        (lambda n: {**with_mask(n), "decoder_input_ids": ids(3 * n).reshape(BATCH, n, 3)}, PAIR),
         (replace(rotary(layers=(0, 1, 2, 4)), part="encoder and decoder"),),
         (NEW,),
         **DIA,
@@ -637,8 +629,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "time_series_transformer",
         "time_series_transformer.modeling_time_series_transformer:TimeSeriesTransformerModel",
-        series,
-        {},
+        (series, {}),
         (sines(32, None, part="encoder"), sines(32, None, part="decoder", offset=24)),
         (OLD, NEW),
         **FORECAST,
@@ -646,8 +637,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "informer",
         "informer.modeling_informer:InformerModel",
-        series,
-        {},
+        (series, {}),
         (sines(32, None, part="encoder"), sines(32, None, part="decoder", offset=24)),
         (OLD,),
         **{**FORECAST, "attention_type": "full", "distil": False},
@@ -655,12 +645,14 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "timesfm",
         "timesfm.modeling_timesfm:TimesFmModel",
-        lambda _: {
-            "past_values": numbers(BATCH, 64),
-            "past_values_padding": torch.zeros(BATCH, 64),
-            "freq": torch.zeros(BATCH, 1, dtype=torch.int64),
-        },
-        {},
+        (
+            lambda _: {
+                "past_values": numbers(BATCH, 64),
+                "past_values_padding": torch.zeros(BATCH, 64),
+                "freq": torch.zeros(BATCH, 1, dtype=torch.int64),
+            },
+            {},
+        ),
         (sines(32, None, spacing="half"),),
         (NEW,),
         patch_length=8,
@@ -676,8 +668,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "voxtral_encoder",
         "voxtral.modeling_voxtral:VoxtralEncoder",
-        mels("input_features", 8, 48),
-        {"input_features": {0: "batch"}},
+        (mels("input_features", 8, 48), {"input_features": {0: "batch"}}),
         (learned(24),),
         (OLD,),
         **MODALITY,
@@ -685,8 +676,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "qwen2_audio_encoder",
         "qwen2_audio.modeling_qwen2_audio:Qwen2AudioEncoder",
-        mels("input_features", 8, 48),
-        {"input_features": {0: "batch"}},
+        (mels("input_features", 8, 48), {"input_features": {0: "batch"}}),
         (learned(24),),
         (NEW,),
         **MODALITY,
@@ -694,8 +684,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "glmasr_encoder",
         "glmasr.modeling_glmasr:GlmAsrEncoder",
-        lambda n: {"input_features": numbers(BATCH, 8, 2 * n)},
-        {"input_features": {0: "batch", 2: "frames"}},
+        (lambda n: {"input_features": numbers(BATCH, 8, 2 * n)}, {"input_features": {0: "batch", 2: "frames"}}),
         (rotary(rotary_dim=16),),
         (OLD, NEW),
         hidden_size=64,
@@ -709,8 +698,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "granite_speech_encoder",
         "granite_speech.modeling_granite_speech:GraniteSpeechCTCEncoder",
-        lambda n: {"hidden_states": numbers(BATCH, 3 * n, 16)},
-        {"hidden_states": {0: "batch"}},
+        (lambda n: {"hidden_states": numbers(BATCH, 3 * n, 16)}, {"hidden_states": {0: "batch"}}),
         (Held("relative", "distances", {"head_dim": 16, "left": 16, "right": 16, "rows": 33}, BOTH),),
         (OLD,),
         input_dim=16,
@@ -728,8 +716,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "clap_audio_model",
         "clap.modeling_clap:ClapAudioModel",
-        lambda _: {"input_features": numbers(BATCH, 1, 64, 16)},
-        {"input_features": {0: "batch"}},
+        (lambda _: {"input_features": numbers(BATCH, 1, 64, 16)}, {"input_features": {0: "batch"}}),
         windows("table", (1, [4, 4], BOTH), (2, [4, 4], (2,))),
         (OLD,),
         window_size=4,
@@ -748,8 +735,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "mgp-str",
         "mgp_str.modeling_mgp_str:MgpstrModel",
-        lambda _: {"pixel_values": numbers(BATCH, 3, 32, 64)},
-        PIXELS,
+        (lambda _: {"pixel_values": numbers(BATCH, 3, 32, 64)}, PIXELS),
         (learned(33),),
         (OLD, NEW),
         image_size=[32, 64],
@@ -766,8 +752,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "idefics3_vision",
         "idefics3.modeling_idefics3:Idefics3VisionTransformer",
-        pixels,
-        PIXELS,
+        (pixels, PIXELS),
         (learned(16),),
         (OLD, NEW),
         **IMAGE,
@@ -775,8 +760,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "pixtral",
         "pixtral.modeling_pixtral:PixtralVisionModel",
-        lambda _: {"pixel_values": numbers(1, 3, 32, 64)},
-        {},
+        (lambda _: {"pixel_values": numbers(1, 3, 32, 64)}, {}),
         (on_axes([16, 16], "halves", frequencies="alternate"),),
         (OLD, NEW),
         hidden_size=64,
@@ -791,8 +775,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "vjepa2",
         "vjepa2.modeling_vjepa2:VJEPA2Model",
-        lambda _: {"pixel_values_videos": numbers(BATCH, 4, 3, 32, 32)},
-        {"pixel_values_videos": {0: "batch"}},
+        (lambda _: {"pixel_values_videos": numbers(BATCH, 4, 3, 32, 32)}, {"pixel_values_videos": {0: "batch"}}),
         (on_axes([10, 10, 10], "axis_tiled"),),
         (OLD, NEW),
         patch_size=8,
@@ -812,8 +795,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "videoprism_vision_model",
         "videoprism.modeling_videoprism:VideoPrismVisionModel",
-        lambda _: {"pixel_values_videos": numbers(BATCH, 4, 3, 32, 32)},
-        {"pixel_values_videos": {0: "batch"}},
+        (lambda _: {"pixel_values_videos": numbers(BATCH, 4, 3, 32, 32)}, {"pixel_values_videos": {0: "batch"}}),
         (learned(16), learned(4)),
         (OLD,),
         image_size=32,
@@ -829,8 +811,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "gemma4_vision",
         "gemma4.modeling_gemma4:Gemma4VisionModel",
-        of_patches,
-        {"pixel_values": {0: "batch"}, "pixel_position_ids": {0: "batch"}},
+        (of_patches, {"pixel_values": {0: "batch"}, "pixel_position_ids": {0: "batch"}}),
         (learned(16, 64), learned(16, 64), on_axes([16, 16], "axis_halves", rope_theta=100.0)),
         (OLD,),
         hidden_size=64,
@@ -849,8 +830,7 @@ MORE: tuple[Network, ...] = (
     hugging(
         "kosmos_2_vision_model",
         "kosmos2.modeling_kosmos2:Kosmos2VisionModel",
-        pixels,
-        PIXELS,
+        (pixels, PIXELS),
         (learned(17),),
         (OLD,),
         **IMAGE,
@@ -858,8 +838,7 @@ MORE: tuple[Network, ...] = (
     hugging(
         "florence_vision",
         "florence2.modeling_florence2:Florence2VisionBackbone",
-        lambda _: {"hidden_states": numbers(BATCH, 3, 32, 32)},
-        {"hidden_states": {0: "batch"}},
+        (lambda _: {"hidden_states": numbers(BATCH, 3, 32, 32)}, {"hidden_states": {0: "batch"}}),
         NONE,
         (OLD,),
         depths=[1, 1],

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
 from helpers.unseen.fourth import on_axes
+from helpers.unseen.fourth_tutorials import in_order
+from helpers.unseen.third import SINCOS
 from helpers.unseen.torch_packages import (
     GRID,
     IDS,
@@ -33,8 +35,7 @@ from helpers.unseen.torch_packages import (
     vectors,
     windows,
 )
-from helpers.unseen.third import SINCOS
-from scripts.unseen_files import BATCH, NONE, Feeds, buckets, distances, ids, numbers, sines
+from scripts.unseen_files import BATCH, Feeds, buckets, distances, ids, numbers, sines
 
 ROTATED: dict[str, Any] = {**SMALL, "embed_dim": 64, "use_rot_pos_emb": True, "use_abs_pos_emb": False}
 
@@ -76,7 +77,7 @@ class Labml(nn.Module):
     def __init__(self, path: str, is_masked: bool) -> None:
         super().__init__()
         # a part of an older release, which the attention calls with numbers to keep
-        import_module("labml.tracker").debug = lambda *_: None
+        vars(import_module("labml.tracker"))["debug"] = lambda *_: None
         layer, network = (
             of("labml_nn.transformers.models:TransformerLayer"),
             of("labml_nn.transformers.feed_forward:FeedForward"),
@@ -178,8 +179,11 @@ class Speech(nn.Module):
 
 
 def f5() -> nn.Module:
-    """Return the transformer of F5-TTS."""
+    """Return the transformer of F5-TTS, without what its package imports to train it."""
     without_sounds()
+    package = Absent("f5_tts.model")
+    package.__path__ = [f"{place}/model" for place in import_module("f5_tts").__path__]
+    sys.modules.setdefault("f5_tts.model", package)
     return First(
         of("f5_tts.model.backbones.dit:DiT")(
             dim=64, depth=2, heads=2, dim_head=32, ff_mult=1, mel_dim=8, text_num_embeds=32, text_dim=32, conv_layers=1
@@ -221,7 +225,7 @@ CONFORMER: dict[str, Any] = {
 }
 RELATIVE: dict[str, Any] = {"d_model": 32, "base": 10000.0}
 FILM = {"film": {0: "batch"}}
-NETWORKS: tuple[Network, ...] = (
+CLASSES: tuple[Network, ...] = (
     picture(
         "timm.gcvit",
         "timm.models.gcvit:GlobalContextVit",
@@ -277,7 +281,7 @@ NETWORKS: tuple[Network, ...] = (
         use_rel_pos=True,
         window_size=2,
         global_attn_indexes=(1,),
-        **{k: v for k, v in SMALL.items()},
+        **SMALL,
     ),
     Network(
         "timm.coatnet",
@@ -462,7 +466,7 @@ NETWORKS: tuple[Network, ...] = (
         tokens,
         IDS,
         (rotary(),),
-        ("old 17", "new"),
+        ("new",),
     ),
     Network(
         "conformer",
@@ -505,7 +509,7 @@ NETWORKS: tuple[Network, ...] = (
         lambda _: {"context": numbers(BATCH, 64)},
         {"context": {0: "batch"}},
         (buckets(2, 32, 128, True, part="encoder"),),
-        ("old 17", "new"),
+        ("new",),
     ),
     Network(
         "labml.rope",
@@ -667,7 +671,7 @@ NETWORKS: tuple[Network, ...] = (
     diffused(
         "WanTransformer3DModel",
         (on_axes([12, 10, 10], "interleaved", layers=(0, 2)), sampled(256, True, 0.0)),
-        ("old 17", "new"),
+        ("new",),
         latents(4, 2, 8, 8),
         patch_size=(1, 2, 2),
         num_attention_heads=2,
@@ -745,7 +749,7 @@ NETWORKS: tuple[Network, ...] = (
     diffused(
         "UNet1DModel",
         (sampled(32, True, 0.0),),
-        ("old 17",),
+        ("new",),
         lambda n: {"sample": numbers(BATCH, 2, 64), "timestep": torch.tensor([n, 3 * n])},
         sample_size=64,
         time_embedding_type="positional",
@@ -754,3 +758,4 @@ NETWORKS: tuple[Network, ...] = (
         use_timestep_embedding=False,
     ),
 )
+NETWORKS: tuple[Network, ...] = tuple(map(in_order, CLASSES))

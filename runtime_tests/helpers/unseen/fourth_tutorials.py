@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.torch_packages import IDS, X, Network, sampled, tokens, vectors
+from helpers.unseen.torch_packages import IDS, First, Network, X, sampled, tokens, vectors
 from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Feeds, ids, numbers, sines
 
 HEADS, SIZE = 2, 32
@@ -40,6 +41,11 @@ class Layer(nn.Module):
         return x + cast(Tensor, self.mlp(self.second(x)))
 
 
+def each(layers: nn.ModuleList) -> list[Layer]:
+    """Return layers one by one."""
+    return cast("list[Layer]", list(layers))
+
+
 class NanoGpt(nn.Module):
     """nanoGPT: a table of positions, causal attention by torch's own function."""
 
@@ -52,7 +58,7 @@ class NanoGpt(nn.Module):
         """Return a score for each word."""
         pos = torch.arange(0, idx.size(1), dtype=torch.long, device=idx.device)
         x = self.wte(idx) + self.wpe(pos)
-        for layer in self.layers:
+        for layer in each(self.layers):
             q, k, v = layer.split(x)
             x = layer.join(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
         return cast(Tensor, self.head(x))
@@ -60,6 +66,8 @@ class NanoGpt(nn.Module):
 
 class MinGpt(nn.Module):
     """minGPT: a parameter of positions that is cut to the length, and a stored triangle as mask."""
+
+    mask: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +79,7 @@ class MinGpt(nn.Module):
         """Return a score for each word."""
         length = idx.size(1)
         x = self.words(idx) + self.pos_emb[:, :length, :]
-        for layer in self.layers:
+        for layer in each(self.layers):
             q, k, v = layer.split(x)
             scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
             scores = scores.masked_fill(self.mask[:, :, :length, :length] == 0, float("-inf"))
@@ -81,6 +89,9 @@ class MinGpt(nn.Module):
 
 class Llama2C(nn.Module):
     """llama2.c: stored cosines and sines, cut to the length; neighbouring features are pairs."""
+
+    freqs_cos: Tensor
+    freqs_sin: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +112,7 @@ class Llama2C(nn.Module):
         """Return a score for each word."""
         x, length = self.words(idx), idx.size(1)
         cos, sin = self.freqs_cos[:length], self.freqs_sin[:length]
-        for layer in self.layers:
+        for layer in each(self.layers):
             q, k, v = (part.transpose(1, 2) for part in layer.split(x))
             q, k = (self.turned(part, cos, sin).transpose(1, 2) for part in (q, k))
             x = layer.join(x, F.scaled_dot_product_attention(q, k, v.transpose(1, 2), is_causal=True))
@@ -110,6 +121,9 @@ class Llama2C(nn.Module):
 
 class GptFast(nn.Module):
     """gpt-fast: rows of (cosine, sine) by an input of positions, keys and values kept in a cache of one length."""
+
+    freqs_cis: Tensor
+    causal_mask: Tensor
 
     def __init__(self, base: float = 500000.0) -> None:
         super().__init__()
@@ -135,7 +149,7 @@ class GptFast(nn.Module):
     def forward(self, idx: Tensor, input_pos: Tensor, cache: Tensor) -> Tensor:
         """Return a score for each word; the cache is (layers, keys and values, batch, heads, rows, features)."""
         x, rows, mask = self.words(idx), self.freqs_cis[input_pos], self.causal_mask[None, None, input_pos]
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(each(self.layers)):
             q, k, v = (part.transpose(1, 2) for part in layer.split(x))
             q, k, v = (part.transpose(1, 2) for part in (self.turned(q, rows), self.turned(k, rows), v))
             keys = cache[number, 0].index_copy(2, input_pos, k)
@@ -146,6 +160,8 @@ class GptFast(nn.Module):
 
 class PositionalEncoding(nn.Module):
     """PyTorch's tutorial of nn.Transformer: 5,000 rows of sines, (rows, 1, width), added to (tokens, batch, width)."""
+
+    pe: Tensor
 
     def __init__(self, width: int, max_len: int = 5000, first: bool = False) -> None:
         super().__init__()
@@ -197,6 +213,8 @@ class Translator(nn.Module):
 class AlibiOfPress(nn.Module):
     """ALiBi as its author wrote it for fairseq: slopes times the place of the key, on top of the causal mask."""
 
+    slopes: Tensor
+
     def __init__(self, heads: int = 6) -> None:
         super().__init__()
         self.words = nn.Embedding(64, 96)
@@ -217,7 +235,7 @@ class AlibiOfPress(nn.Module):
         places = torch.arange(length, device=idx.device)
         alibi = self.slopes[:, None, None] * places[None, None, :]
         mask = torch.triu(torch.full((length, length), float("-inf"), device=idx.device), 1) + alibi
-        for layer in self.layers:
+        for layer in each(self.layers):
             q, k, v = layer.split(x)
             scores = q @ k.transpose(-1, -2) / math.sqrt(q.size(-1)) + mask
             x = layer.join(x, scores.softmax(-1) @ v)
@@ -264,8 +282,8 @@ class Ddpm(nn.Module):
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         """Return the noise."""
         half = self.dim // 2
-        embeddings = math.log(10000) / (half - 1)
-        embeddings = torch.exp(torch.arange(half, device=time.device) * -embeddings)
+        step = math.log(10000) / (half - 1)
+        embeddings = torch.exp(torch.arange(half, device=time.device) * -step)
         embeddings = time[:, None] * embeddings[None, :]
         embeddings = torch.cat((embeddings.sin(), embeddings.cos()), dim=-1)
         return cast(Tensor, self.second((self.first(x) + self.mlp(embeddings)[:, :, None, None]).relu()))
@@ -285,7 +303,7 @@ class MusicTransformer(nn.Module):
         """Return a score for each word."""
         x, length = self.words(idx), idx.size(1)
         mask = torch.triu(torch.ones(length, length, device=idx.device), diagonal=1).bool()
-        for layer, rows in zip(self.layers, self.rows, strict=True):
+        for layer, rows in zip(each(self.layers), self.rows, strict=True):
             q, k, v = layer.split(x)
             table = rows[ROWS - length :]
             padded = F.pad(q @ table.transpose(0, 1), (1, 0))
@@ -298,6 +316,8 @@ class MusicTransformer(nn.Module):
 
 class NeoxOfFairscale(nn.Module):
     """Llama as Meta wrote it, of complex numbers made real, in an encoder that is padded on the left by a mask."""
+
+    inv_freq: Tensor
 
     def __init__(self, theta: float = 1e6) -> None:
         super().__init__()
@@ -312,7 +332,7 @@ class NeoxOfFairscale(nn.Module):
         angles = places[:, None, :, None].float() * self.inv_freq
         cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([angles, angles], -1).sin()
         bias = torch.where(attention_mask[:, None, None, :] > 0, 0.0, -1e9)
-        for layer in self.layers:
+        for layer in each(self.layers):
             q, k, v = layer.split(x)
             q, k = (
                 part * cos + torch.cat((-part[..., SIZE // 2 :], part[..., : SIZE // 2]), -1) * sin for part in (q, k)
@@ -334,7 +354,7 @@ class Bare(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return tokens."""
-        for layer in self.layers:
+        for layer in each(self.layers):
             q, k, v = layer.split(x)
             if self.xpos:
                 q, k = self.rotary.rotate_queries_and_keys(q, k)
@@ -345,7 +365,10 @@ class Bare(nn.Module):
 
 
 class Spectrogram(nn.Module):
-    """A spectrum by stored cosines and sines, as front ends of speech have it, and a recurrent network: no positions."""
+    """A spectrum by stored cosines and sines, as front ends of speech have it, and a GRU: no positions."""
+
+    real: Tensor
+    imaginary: Tensor
 
     def __init__(self, size: int = 64) -> None:
         super().__init__()
@@ -409,6 +432,16 @@ class Crnn(nn.Module):
         return cast(Tensor, self.head(x + self.attend(x, x, x, need_weights=False)[0]))
 
 
+def in_order(network: Network) -> Network:
+    """Return a network whose inputs are taken in order, whatever their names."""
+
+    def make() -> nn.Module:
+        made = network.make()
+        return made if isinstance(made, First) else First(made)
+
+    return replace(network, make=make)
+
+
 def cached(length: int) -> Feeds:
     """Return ids at places 5 and on, and a cache of 48 rows."""
     return {"idx": ids(length), "input_pos": torch.arange(length) + 5, "cache": numbers(2, 2, BATCH, HEADS, ROWS, SIZE)}
@@ -421,7 +454,7 @@ def left_padded(length: int) -> Feeds:
     return {"idx": ids(length), "attention_mask": mask}
 
 
-XPOS = {
+XPOS: dict[str, Any] = {
     "head_dim": 32,
     "rope_theta": 10000.0,
     "layout": "interleaved",
@@ -429,7 +462,7 @@ XPOS = {
     "gamma": 0.4,
     "center": "length",
 }
-NETWORKS: tuple[Network, ...] = (
+WRITTEN: tuple[Network, ...] = (
     Network("tutorial.nanogpt", NanoGpt, tokens, IDS, (learned(ROWS, WIDTH),), ("old 18", "new 24")),
     Network("tutorial.mingpt", MinGpt, tokens, IDS, (learned(ROWS, WIDTH),), ("old 11", "new 20")),
     Network("tutorial.llama2_c", Llama2C, tokens, IDS, (rotary(layout="interleaved", rows=ROWS),), ("old 14", "new")),
@@ -565,3 +598,4 @@ NETWORKS: tuple[Network, ...] = (
         ("old 17",),
     ),
 )
+NETWORKS: tuple[Network, ...] = tuple(map(in_order, WRITTEN))
