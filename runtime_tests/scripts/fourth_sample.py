@@ -57,7 +57,7 @@ OPTIMIZED = {
         "torchvision.swin3d.old-17",
     ),
     "ORT basic": ("mistral4.old-17", "joeynmt.old-17"),
-    "ORT extended": ("csm_depth_decoder_model.new", "labml.rope.old-17", "timm.rope_mixed.old-17"),
+    "ORT extended": ("csm_depth_decoder_model.new", "labml.rope.old-17", "timm.rope_mixed.new"),
     "ORT all": ("tutorial.llama2_c.old-13", "kosmos_2_text_model.old-17", "conformer.old-17"),
     "ORT bert": ("pretrained_bert.bert.old-11", "bridgetower_text_model.old-14"),
     "ORT gpt2": ("tutorial.nanogpt.old-18",),
@@ -65,7 +65,7 @@ OPTIMIZED = {
     "ORT float16": ("ministral3.old-17-positions", "glmasr_encoder.old-17"),
     "quantize_dynamic": ("vit_pytorch.vit_3d.old-17", "minicpm3.old-17-positions", "timm.crossvit.old-14"),
     "MatMulNBits": ("mellum.old-17",),
-    "rows int8": ("owlv2_text_model.old-17", "canine.old-17"),
+    "rows int8": ("owlv2_text_model.old-17", "canine.new"),
 }
 """What optimizers, converters and quantizers make of some files."""
 

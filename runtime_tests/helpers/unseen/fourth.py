@@ -139,7 +139,7 @@ DECODERS: tuple[Model, ...] = (
     split("axk1", (OLD, NEW), **{**SPARSE, "head_dim": None, "rope_interleave": True}),
     turned(
         "cohere2_moe",
-        (OLD, "old 17 cached"),
+        (NEW, "new cached"),
         layout="interleaved",
         layers=(0,),
         layer_types=KINDS_OF_LAYERS,
@@ -162,7 +162,7 @@ DECODERS: tuple[Model, ...] = (
         (rotary(theta=500000.0),),
         (OLD,),
     ),
-    turned("falcon_h1", (OLD,), theta=1e6, **{**MAMBA, "head_dim": None}),
+    turned("falcon_h1", (NEW,), theta=1e6, **{**MAMBA, "head_dim": None}),
     split("glm4_moe_lite", (OLDER,), theta=1e6, **{**SPARSE, "head_dim": None}),
     turned(
         "granite_swa",
@@ -171,7 +171,7 @@ DECODERS: tuple[Model, ...] = (
     ),
     turned(
         "granitemoehybrid",
-        (OLD,),
+        (NEW,),
         layers=(0,),
         **{
             **HALF_HEADS,
@@ -228,7 +228,7 @@ DECODERS: tuple[Model, ...] = (
             },
         },
     ),
-    split("minicpm3", ("old 17 positions", NEWER), layout="halves", head_dim=16),
+    split("minicpm3", ("old 17 positions", NEW), layout="halves", head_dim=16),
     turned(
         "minimax",
         (OLD,),
@@ -340,7 +340,7 @@ DECODERS: tuple[Model, ...] = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
         },
         (rotary(head_dim=64, layers=(0,)),),
-        (OLD,),
+        (NEW,),
     ),
     turned("hrm_text", (OWN,), layers=(0, 1, 2, 3), num_layers_per_stack=1, H_cycles=2, L_cycles=1),
     Model(
@@ -392,7 +392,7 @@ DECODERS: tuple[Model, ...] = (
     ),
     turned("csm_depth_decoder_model", (NEW,), theta=500000.0, num_codebooks=32, backbone_hidden_size=64),
     table("tokens", "owlv2_text_model", (OLD,), ROWS),
-    table("tokens", "canine", (OLD,), 64, max_position_embeddings=64, num_hash_buckets=64, local_transformer_stride=16),
+    table("tokens", "canine", (NEW,), 64, max_position_embeddings=64, num_hash_buckets=64, local_transformer_stride=16),
     Model(
         "boxes",
         "layoutlmv3",
@@ -754,7 +754,7 @@ OTHERS: tuple[Network, ...] = (
         "idefics3.modeling_idefics3:Idefics3VisionTransformer",
         (pixels, PIXELS),
         (learned(16),),
-        (OLD, NEW),
+        (NEW,),
         **IMAGE,
     ),
     hugging(

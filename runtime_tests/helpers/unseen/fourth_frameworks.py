@@ -18,12 +18,10 @@ from helpers.unseen.other_frameworks import (
     BATCH,
     ENDS,
     ROTARY,
-    TEXT,
     Feeds,
     Foreign,
     example,
     hub,
-    ids,
     images,
     jax,
     main,
@@ -33,20 +31,6 @@ from helpers.unseen.other_frameworks import (
 
 EXPERTS: dict[str, Any] = {"num_experts": 2, "top_k": 1}
 VISION: dict[str, Any] = {"patch_size": 8, "num_layers": 2, "hidden_dim": 32, "num_heads": 2, "intermediate_dim": 32}
-
-
-def heard(length: int) -> Feeds:
-    """Return spectra of 48 frames, and words."""
-    return {
-        "encoder_features": np.random.default_rng(5).normal(size=(BATCH, 48, 8)).astype(np.float32),
-        "decoder_token_ids": ids(length),
-        "decoder_padding_mask": np.ones((BATCH, length), np.int32),
-    }
-
-
-def distances(far: int, layers: tuple[int, ...]) -> Held:
-    """Return rows of distances of rows or of columns, in heads of 16 features."""
-    return Held("relative", "distances", {"head_dim": 16, "left": far, "right": far, "rows": 2 * far + 1}, layers)
 
 
 KERAS: tuple[Foreign, ...] = (
@@ -60,40 +44,8 @@ KERAS: tuple[Foreign, ...] = (
         vocab_size=64,
         embedding_dim=32,
     ),
-    hub("xlm_roberta", "XLMRoberta", padded, (learned(ROWS),), **ENDS),
-    hub(
-        "whisper",
-        "Whisper",
-        heard,
-        (learned(24, part="encoder"), learned(ROWS, part="decoder")),
-        **TEXT,
-        num_mels=8,
-        max_encoder_sequence_length=48,
-        max_decoder_sequence_length=ROWS,
-    ),
-    hub(
-        "gemma3",
-        "Gemma3",
-        padded,
-        (rotary(layers=(0, 1, 2, 3, 4)), rotary(theta=1e6, layers=(5,))),
-        **{**ROTARY, "num_layers": 6},
-        head_dim=32,
-        image_size=None,
-        use_sliding_window_attention=True,
-        sliding_window_size=16,
-    ),
     hub("mixtral", "Mixtral", padded, (rotary(theta=1e6),), **ROTARY, **EXPERTS, rope_max_wavelength=1000000),
     hub("qwen", "Qwen", padded, (rotary(theta=1e6),), **ROTARY, rope_max_wavelength=1000000),
-    hub(
-        "qwen_moe",
-        "QwenMoe",
-        padded,
-        (rotary(),),
-        **ROTARY,
-        **EXPERTS,
-        moe_intermediate_dim=32,
-        shared_expert_intermediate_dim=32,
-    ),
     hub(
         "smollm3",
         "SmolLM3",
@@ -137,36 +89,13 @@ KERAS: tuple[Foreign, ...] = (
         sliding_window=16,
     ),
     hub(
-        "dinov2",
-        "DINOV2",
-        images,
-        (learned(17),),
-        **VISION,
-        image_shape=(32, 32, 3),
-        position_embedding_shape=(32, 32, 3),
-    ),
-    hub(
         "dinov3",
         "DINOV3",
         images,
         (Held("rotary", "dinov3", {"head_dim": 32, "rope_theta": 100.0, "layout": "halves"}, BOTH),),
         **{**VISION, "hidden_dim": 64},
         image_shape=(32, 32, 3),
-    ),
-    hub(
-        "vit_det",
-        "ViTDet",
-        images,
-        (learned(16), distances(1, (0,)), distances(3, (1,))),
-        hidden_size=32,
-        num_layers=2,
-        intermediate_dim=32,
-        num_heads=2,
-        global_attention_layer_indices=[1],
-        image_shape=(32, 32, 3),
-        patch_size=8,
-        num_output_channels=16,
-        window_size=2,
+        hidden_activation="silu",
     ),
     hub(
         "mit",
