@@ -201,25 +201,25 @@ def words(length: int) -> Feeds:
     return {"in_0": np.random.default_rng(6).normal(size=(BATCH, length, 64)).astype(np.float32)}
 
 
-ANY, FIXED = [("B", "T", 64)], [("B", 11, 64)]
+FIXED, LONG = [("B", 24, 64)], [("B", 160, 64)]
 JAX: tuple[Foreign, ...] = (
-    Foreign("jax.equinox_rope", jax(attention(by_equinox, nothing, nothing), FIXED), lambda _: words(11), (rotary(),)),
+    Foreign("jax.equinox_rope", jax(attention(by_equinox, nothing, nothing), FIXED), lambda _: words(24), (rotary(),)),
     Foreign(
         "jax.alibi",
-        jax(attention(same, by_distance, nothing), ANY),
-        words,
+        jax(attention(same, by_distance, nothing), FIXED),
+        lambda _: words(24),
         (Held("alibi", "distance", {"heads": 2, "bias_max": 8.0}, BOTH),),
     ),
     Foreign(
         "jax.sines",
-        jax(attention(same, nothing, sines), ANY, opset=18),
-        words,
+        jax(attention(same, nothing, sines), FIXED, opset=18),
+        lambda _: words(24),
         (Held("sinusoidal", "halves", {"d_model": 64, "base": 10000.0, "layout": "halves", "spacing": "half"}),),
     ),
     Foreign(
         "jax.buckets",
-        jax(attention(same, in_buckets, nothing), ANY, opset=23),
-        words,
+        jax(attention(same, in_buckets, nothing), LONG, opset=23),
+        lambda _: words(160),
         (Held("t5", "buckets", {"heads": 2, "num_buckets": 32, "max_distance": 128, "bidirectional": True}, BOTH),),
     ),
     Foreign(
