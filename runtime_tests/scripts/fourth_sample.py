@@ -58,7 +58,7 @@ OPTIMIZED = {
     ),
     "ORT basic": ("mistral4.old-17", "joeynmt.old-17"),
     "ORT extended": ("csm_depth_decoder_model.new", "labml.rope.old-17", "timm.rope_mixed.new"),
-    "ORT all": ("tutorial.llama2_c.old-13", "kosmos_2_text_model.old-17", "conformer.old-17"),
+    "ORT all": ("tutorial.llama2_c.old-14", "kosmos_2_text_model.old-17", "conformer.old-17"),
     "ORT bert": ("pretrained_bert.bert.old-11", "bridgetower_text_model.old-14"),
     "ORT gpt2": ("tutorial.nanogpt.old-18",),
     "common float16": ("tutorial.alibi.old-14", "granite_swa.old-17-positions"),

@@ -230,7 +230,7 @@ CLASSES: tuple[Network, ...] = (
         "timm.gcvit",
         "timm.models.gcvit:GlobalContextVit",
         windows("table", (2, [4, 4], BOTH)),
-        ("new",),
+        ("old 17", "new"),
         img_size=32,
         window_size=4,
         embed_dim=32,
@@ -552,7 +552,7 @@ CLASSES: tuple[Network, ...] = (
         spoken,
         {},
         (rotary(layout="interleaved"), sampled(256, False, 1.0), sines(32, None, layout="halves, cosines first")),
-        ("old 17", "new"),
+        ("new",),
     ),
     Network(
         "espnet.branchformer",
