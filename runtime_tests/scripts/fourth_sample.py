@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
-from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
@@ -94,7 +94,10 @@ def shipped(package: str, inside: str, path: Path) -> None:
     """Copy a file that a package ships; it has no network beside it: right is what ONNX Runtime loads."""
     from onnxruntime import InferenceSession
 
-    shutil.copy(Path(import_module(package).__path__[0]) / inside, path)
+    spec = find_spec(package)  # found, and not imported: it asks for more than its file
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(package)
+    shutil.copy(Path(spec.submodule_search_locations[0]) / inside, path)
     InferenceSession(str(path), providers=["CPUExecutionProvider"])
     path.with_suffix(".json").write_text(json.dumps({"right": [0.0, 0.0, 0.0]}), encoding="utf-8")
 

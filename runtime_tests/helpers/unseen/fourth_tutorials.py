@@ -480,7 +480,7 @@ WRITTEN: tuple[Network, ...] = (
         lambda n: {"src": ids(n).T.contiguous()},
         {"src": {0: "sequence", 1: "batch"}},
         (sines(WIDTH, 5000, layout="interleaved"),),
-        ("old 16", "new 21"),
+        ("old 16",),
     ),
     Network(
         "tutorial.translator",
@@ -571,7 +571,7 @@ WRITTEN: tuple[Network, ...] = (
         lambda n: {"wave": numbers(BATCH, 64 + 16 * n)},
         {"wave": {0: "batch", 1: "samples"}},
         NONE,
-        ("old 17", "new"),
+        ("old 17",),
     ),
     Network(
         "tutorial.vocoder",
