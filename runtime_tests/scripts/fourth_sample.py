@@ -18,28 +18,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.foreign.packaged import genai, mobius
 from helpers.unseen import fourth, fourth_frameworks, fourth_operators, fourth_packages, fourth_tutorials
 from helpers.unseen.torch_packages import operators_of_torchvision
 from scripts.second_sample import built, exported, slug, sources
 from scripts.unseen_files import Job, main, optimized
 
 NETWORKS = (*fourth.NETWORKS, *fourth_tutorials.NETWORKS, *fourth_packages.NETWORKS)
-BUILT = {
-    "mobius": (
-        "phimoe",
-        "minicpm3",
-        "ministral3",
-        "dbrx",
-        "falcon_h1",
-        "granitemoehybrid",
-        "layoutlmv3",
-        "gemma4_text",
-        "zamba2",
-    ),
-    "onnxruntime-genai": ("phimoe", "granitemoehybrid"),
-}
-"""Types of transformers that builders of graphs make, too."""
+BY_MOBIUS = ("ministral3", "gemma4_text")
+"""Types of transformers that mobius builds, too."""
 OPTIMIZED = {
     "onnxsim": (
         "axk1.old-17",
@@ -61,23 +47,24 @@ OPTIMIZED = {
     "ORT all": ("tutorial.llama2_c.old-14", "kosmos_2_text_model.old-17", "conformer.old-17"),
     "ORT bert": ("pretrained_bert.bert.old-11", "bridgetower_text_model.old-14"),
     "ORT gpt2": ("tutorial.nanogpt.old-18",),
-    "common float16": ("tutorial.alibi.old-14", "granite_swa.old-17-positions"),
-    "ORT float16": ("ministral3.old-17-positions", "glmasr_encoder.old-17"),
+    "ORT float16": (
+        "ministral3.old-17-positions",
+        "glmasr_encoder.old-17",
+        "tutorial.alibi.old-14",
+        "granite_swa.old-17-positions",
+    ),
     "quantize_dynamic": ("vit_pytorch.vit_3d.old-17", "minicpm3.old-17-positions", "timm.crossvit.old-14"),
     "MatMulNBits": ("mellum.old-17",),
-    "rows int8": ("owlv2_text_model.old-17", "canine.new"),
+    "rows int8": ("owlv2_text_model.old-17", "bark.old-17"),
 }
 """What optimizers, converters and quantizers make of some files."""
 
 
-def by_builders() -> Iterator[Job]:
-    """Yield what builders of graphs make of types of transformers."""
-    builders = {"mobius": mobius, "onnxruntime-genai": genai}
-    made = {name: (partial(making, ways[0]), held) for name, making, held, ways in sources(fourth.MODELS, ())}
-    for builder, names in BUILT.items():
-        for name in names:
-            make, held = made[name]
-            yield Job(f"{name}.{builder}.onnx", held, partial(built, make, builder=builders[builder]))
+def by_mobius() -> Iterator[Job]:
+    """Yield what mobius builds of types of transformers."""
+    for name, making, held, ways in sources(fourth.MODELS, ()):
+        if name in BY_MOBIUS:
+            yield Job(f"{name}.mobius.onnx", held, partial(built, partial(making, ways[0])))
 
 
 def by_optimizers() -> Iterator[Job]:
@@ -115,7 +102,7 @@ def others() -> Iterator[Job]:
 
 def jobs() -> Iterator[Job]:
     """Yield the files."""
-    yield from chain(exported(list(sources(fourth.MODELS, NETWORKS))), others(), by_builders(), by_optimizers())
+    yield from chain(exported(list(sources(fourth.MODELS, NETWORKS))), others(), by_mobius(), by_optimizers())
 
 
 if __name__ == "__main__":

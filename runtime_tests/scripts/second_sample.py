@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 from torch import Tensor
 
-from helpers.foreign.exporters import Exporter, without_traces
+from helpers.foreign.exporters import without_traces
 from helpers.foreign.packaged import mobius
 from helpers.foreign.truth import Held
 from helpers.unseen import other_frameworks, torch_packages, transformers_types
@@ -90,11 +90,11 @@ def jobs() -> Iterator[Job]:
         yield Job(f"{foreign.name}.onnx", foreign.held, None)
 
 
-def built(making: Making, path: Path, builder: Exporter = mobius) -> None:
-    """Write what a builder of graphs, as mobius, makes of a model of transformers."""
+def built(making: Making, path: Path) -> None:
+    """Write what mobius builds of a model of transformers."""
     called = making()
     with tempfile.TemporaryDirectory() as scratch:
-        without_traces(builder(SimpleNamespace(bare=called.bare), Path(scratch)), path)  # type: ignore[arg-type]
+        without_traces(mobius(SimpleNamespace(bare=called.bare), Path(scratch)), path)  # type: ignore[arg-type]
     config: Any = called.bare.config
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

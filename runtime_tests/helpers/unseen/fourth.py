@@ -195,7 +195,7 @@ DECODERS: tuple[Model, ...] = (
     ),
     two_bases(
         "laguna",
-        (NEW,),
+        (NEW, OWN),
         (10000.0, 500000.0),
         part=0.5,
         **{
@@ -322,7 +322,7 @@ DECODERS: tuple[Model, ...] = (
     ),
     of_three("glm_image_text", (OLDER,), [4, 6, 6], "sectioned", **HALF_HEADS),
     two_bases("ultrabert", (OLD, NEW), (10000.0, 2560000.0), kind="tokens"),
-    turned("mllama_text_model", (OLD,), theta=500000.0, cross_attention_layers=[], pad_token_id=0, **HALF_HEADS),
+    turned("mllama_text_model", (OLD, OWN), theta=500000.0, cross_attention_layers=[], pad_token_id=0, **HALF_HEADS),
     Model(
         "decoder",
         "zamba2",
@@ -392,7 +392,6 @@ DECODERS: tuple[Model, ...] = (
     ),
     turned("csm_depth_decoder_model", (NEW,), theta=500000.0, num_codebooks=32, backbone_hidden_size=64),
     table("tokens", "owlv2_text_model", (OLD,), ROWS),
-    table("tokens", "canine", (NEW,), 64, max_position_embeddings=64, num_hash_buckets=64, local_transformer_stride=16),
     Model(
         "boxes",
         "layoutlmv3",

@@ -30,7 +30,6 @@ from helpers.unseen.other_frameworks import (
 )
 
 EXPERTS: dict[str, Any] = {"num_experts": 2, "top_k": 1}
-VISION: dict[str, Any] = {"patch_size": 8, "num_layers": 2, "hidden_dim": 32, "num_heads": 2, "intermediate_dim": 32}
 
 
 KERAS: tuple[Foreign, ...] = (
@@ -87,15 +86,6 @@ KERAS: tuple[Foreign, ...] = (
         rope_max_wavelength=150000,
         rope_scaling_factor=8.0,
         sliding_window=16,
-    ),
-    hub(
-        "dinov3",
-        "DINOV3",
-        images,
-        (Held("rotary", "dinov3", {"head_dim": 32, "rope_theta": 100.0, "layout": "halves"}, BOTH),),
-        **{**VISION, "hidden_dim": 64},
-        image_shape=(32, 32, 3),
-        hidden_activation="silu",
     ),
     hub(
         "mit",
