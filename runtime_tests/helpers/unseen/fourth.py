@@ -23,6 +23,7 @@ from scripts.unseen_files import (
     MLA,
     MOE,
     NONE,
+    SPEECH,
     TRACED,
     WIDE,
     Axes,
@@ -852,6 +853,95 @@ MORE: tuple[Network, ...] = (
         projection_dim=32,
     ),
 )
+BACKBONE: dict[str, Any] = {"embedding_size": 8, "depths": [1, 1, 1, 1], "layer_type": "basic"}
+SQUARE: dict[str, Any] = {"dim": 32, "temperature": 10000.0, "normalize": True, "scale": 6.283185307179586}
+DETECTORS: tuple[Network, ...] = (
+    hugging(
+        "table-transformer",
+        "table_transformer.modeling_table_transformer:TableTransformerModel",
+        (
+            lambda _: {"pixel_values": numbers(BATCH, 3, 128, 128), "pixel_mask": ones(128)[:, None].repeat(1, 128, 1)},
+            {"pixel_values": {0: "batch"}, "pixel_mask": {0: "batch"}},
+        ),
+        (Held("grid", "sine_2d", SQUARE), learned(5, part="decoder")),
+        (OLD, NEW),
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        num_queries=5,
+        use_timm_backbone=False,
+        backbone_config={
+            "model_type": "resnet",
+            "hidden_sizes": [8, 8, 16, 16],
+            "out_features": ["stage4"],
+            **BACKBONE,
+        },
+    ),
+    hugging(
+        "rt_detr",
+        "rt_detr.modeling_rt_detr:RTDetrModel",
+        (lambda _: {"pixel_values": numbers(BATCH, 3, 128, 128)}, PIXELS),
+        (
+            Held(
+                "grid",
+                "sincos_2d",
+                {"dim": 32, "base": 10000.0, "order": "row_first", "layout": "halves", "spacing": "paper"},
+            ),
+        ),
+        (OLD, NEW),
+        d_model=32,
+        encoder_hidden_dim=32,
+        encoder_in_channels=[8, 16, 16],
+        encoder_ffn_dim=32,
+        encoder_attention_heads=2,
+        decoder_in_channels=[32, 32, 32],
+        decoder_ffn_dim=32,
+        decoder_layers=1,
+        decoder_attention_heads=2,
+        decoder_n_points=2,
+        num_queries=5,
+        num_denoising=0,
+        backbone_config={
+            "model_type": "rt_detr_resnet",
+            "hidden_sizes": [8, 8, 16, 16],
+            "out_features": ["stage2", "stage3", "stage4"],
+            **BACKBONE,
+        },
+    ),
+    hugging(
+        "sew-d",
+        "sew_d.modeling_sew_d:SEWDModel",
+        (lambda n: {"input_values": numbers(BATCH, 8 * n + 3)}, {"input_values": {0: "batch", 1: "samples"}}),
+        (Held("relative", "deberta", {"position_buckets": 16, "max_relative_positions": ROWS, "rows": 32}, BOTH),),
+        (OLD, NEW),
+        **{
+            **SPEECH,
+            "squeeze_factor": 2,
+            "position_buckets": 16,
+            "max_position_embeddings": ROWS,
+            "feat_extract_norm": "group",
+        },
+    ),
+    hugging(
+        "voxtral_realtime_encoder",
+        "voxtral_realtime.modeling_voxtral_realtime:VoxtralRealtimeEncoder",
+        (lambda n: {"input_features": numbers(BATCH, 8, 2 * n)}, {"input_features": {0: "batch", 2: "frames"}}),
+        (rotary(),),
+        (OLD, NEW),
+        hidden_size=64,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        head_dim=32,
+        num_mel_bins=8,
+        sliding_window=16,
+        max_position_embeddings=ROWS,
+    ),
+)
 TOWERS: tuple[Model, ...] = (
     Model(
         "pixels",
@@ -900,4 +990,4 @@ TOWERS: tuple[Model, ...] = (
     ),
 )
 MODELS: tuple[Model, ...] = (*DECODERS, *TOWERS)
-NETWORKS: tuple[Network, ...] = (*OTHERS, *MORE)
+NETWORKS: tuple[Network, ...] = (*OTHERS, *MORE, *DETECTORS)
