@@ -652,10 +652,10 @@ CLASSES: tuple[Network, ...] = (
                 rel_pos_max_dist=128,
                 vocab_size=64,
                 norm_eps=1e-6,
-                max_seq_len=ROWS,
+                max_seq_len=160,
             )
         ),
-        lambda _: tokens(ROWS),
+        lambda _: tokens(160),
         {"tokens": {0: "batch"}},
         (buckets(2, 32, 128, True),),
         ("new",),
