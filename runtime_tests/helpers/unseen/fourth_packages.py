@@ -136,7 +136,7 @@ def of_openai() -> nn.Module:
 def chronos_bolt() -> nn.Module:
     """Return Chronos-Bolt: patches of a series, T5, and a decoder of one token."""
     own = {
-        "context_length": 64,
+        "context_length": 1600,
         "prediction_length": 8,
         "input_patch_size": 8,
         "input_patch_stride": 8,
@@ -521,7 +521,7 @@ CLASSES: tuple[Network, ...] = (
     Network(
         "chronos.bolt",
         chronos_bolt,
-        lambda _: {"context": numbers(BATCH, 64)},
+        lambda _: {"context": numbers(BATCH, 1600)},
         {"context": {0: "batch"}},
         (buckets(2, 32, 128, True, part="encoder"),),
         ("new",),
