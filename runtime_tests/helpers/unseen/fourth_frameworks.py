@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from math import log
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from helpers.foreign.truth import Held
 from helpers.unseen.other_frameworks import (
     BATCH,
     ENDS,
+    LENGTHS,
     ROTARY,
+    Array,
     Feeds,
     Foreign,
     example,
     hub,
+    ids,
     images,
     jax,
     main,
@@ -32,6 +36,55 @@ from helpers.unseen.other_frameworks import (
 EXPERTS: dict[str, Any] = {"num_experts": 2, "top_k": 1}
 
 
+def by_layers(placed: Callable[[Any, Any], Any]) -> Callable[[Path], Callable[[Feeds], Array]]:
+    """Return what exports two encoders of KerasHub's layers behind words that have their places, as keras.io has it."""
+
+    def write(path: Path) -> Callable[[Feeds], Array]:
+        library, layers = import_module("keras"), import_module("keras_hub").layers
+        library.utils.set_random_seed(0)
+        words = library.Input((None,), dtype="int32", name="token_ids")
+        x = placed(layers, words)
+        for _ in range(2):
+            x = layers.TransformerEncoder(intermediate_dim=32, num_heads=2)(x)
+        model = library.Model(words, x)
+        model(ids(LENGTHS[0]))
+        model.export(str(path), format="onnx", verbose=False)
+        return lambda feeds: np.asarray(model(feeds["token_ids"]))
+
+    return write
+
+
+def with_sines(layers: Any, words: Any) -> Any:
+    """Return words and sines."""
+    x = import_module("keras").layers.Embedding(64, 32)(words)
+    return x + layers.SinePositionEncoding()(x)
+
+
+def with_rows(layers: Any, words: Any) -> Any:
+    """Return words and rows."""
+    return layers.TokenAndPositionEmbedding(64, ROWS, 32)(words)
+
+
+def alone(length: int) -> Feeds:
+    """Return ids alone."""
+    return {"token_ids": ids(length)}
+
+
+LAYERS: tuple[Foreign, ...] = (
+    Foreign(
+        "keras_layers.sines",
+        by_layers(with_sines),
+        alone,
+        (
+            Held(
+                "sinusoidal",
+                "interleaved",
+                {"d_model": 32, "base": 10000.0, "layout": "interleaved", "spacing": "paper"},
+            ),
+        ),
+    ),
+    Foreign("keras_layers.rows", by_layers(with_rows), alone, (learned(ROWS),)),
+)
 KERAS: tuple[Foreign, ...] = (
     hub("albert", "Albert", with_segments, (learned(ROWS),), **ENDS, embedding_dim=32),
     hub(
@@ -219,7 +272,7 @@ JAX: tuple[Foreign, ...] = (
         (Held("rotary", "dinov3", {"head_dim": 32, "rope_theta": 100.0, "layout": "halves"}, BOTH),),
     ),
 )
-FOREIGN = (*KERAS, *JAX)
+FOREIGN = (*LAYERS, *KERAS, *JAX)
 
 if __name__ == "__main__":
     main(FOREIGN, "helpers.unseen.fourth_frameworks")
