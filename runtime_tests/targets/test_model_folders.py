@@ -108,9 +108,7 @@ def test_the_task_is_that_of_the_architecture(once: Once, kind: str) -> None:
 
 def test_weights_of_another_head_are_refused(once: Once) -> None:
     folder = replace(ModelFolder.load(saved(once, "bert")), task=ModelFolder.load(saved(once, "roberta")).task)
-    with pytest.raises(
-        ValueError, match=r"has no weights for classifier\.bias and .* more: is it a model for text-cl"
-    ):
+    with pytest.raises(ValueError, match=r"has no weights for classifier\.bias and .* more: is it a model for text-cl"):
         folder.build()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from posenc.ports import Array, Port
-from posenc_export.bundle.generation import Generation
+from posenc_export.bundle.manifest import Generation
 
 Call = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """A call of a module or of a graph: arrays by their names to arrays by their names."""

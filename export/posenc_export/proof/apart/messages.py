@@ -15,9 +15,10 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from posenc_export.bundle import kinds
 from posenc_export.common.errors import BadInput, PosencError, ToolFailed, Unavailable, decoded
 from posenc_export.proof.checks.catalogue import CATALOGUE
-from posenc_export.proof.judging.verdict import Against, Bin, Comparison, Curve, Status, Verdict
+from posenc_export.proof.judging.verdict import Verdict
 from posenc_export.proof.running.steps import Key
 
 MAX_CHARACTERS = 20_000
@@ -29,7 +30,6 @@ ERRORS: Mapping[str, type[PosencError]] = {kind.__name__: kind for kind in (BadI
 Name: TypeAlias = Annotated[str, Field(max_length=100, pattern=r"^[a-z0-9. -]*$")]
 Words: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
-Position: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class Request(TypedDict):
@@ -43,48 +43,6 @@ class Request(TypedDict):
     trust: bool
     done: list[Key]
     over: list[int]
-
-
-class ComparisonSaid(TypedDict):
-    """One output in one case; NaN and infinity are numbers here."""
-
-    case: Words
-    output: Words
-    against: Against
-    max_abs: float
-    max_ulp: float
-    position: Position | None
-    passed: bool
-    reason: Words
-    peak: float
-
-
-class BinSaid(TypedDict):
-    """The largest error in a range of positions."""
-
-    position: Position
-    error: float
-    allowed: float
-
-
-class CurveSaid(TypedDict):
-    """The largest errors of an output by position."""
-
-    output: Words
-    against: Against
-    bins: Annotated[list[BinSaid], Field(max_length=MAX_BINS)]
-
-
-class RowSaid(TypedDict):
-    """A row of the report."""
-
-    subject: Words
-    check: Name
-    status: Status
-    detail: Words
-    comparisons: Annotated[list[ComparisonSaid], Field(max_length=MAX_COMPARISONS)]
-    note: Words
-    curves: Annotated[list[CurveSaid], Field(max_length=MAX_CURVES)]
 
 
 class Message(TypedDict):
@@ -103,7 +61,7 @@ class Message(TypedDict):
 
     step: NotRequired[tuple[Number, Words, Name]]
     call: NotRequired[tuple[Name, Words]]
-    rows: NotRequired[Annotated[list[RowSaid], Field(max_length=MAX_ROWS)]]
+    rows: NotRequired[Annotated[list[Verdict], Field(max_length=MAX_ROWS)]]
     progress: NotRequired[Words]
     error: NotRequired[tuple[Literal["BadInput", "Unavailable", "ToolFailed"], Words]]
     end: NotRequired[bool]
@@ -111,7 +69,7 @@ class Message(TypedDict):
 
 @cache
 def _adapter() -> TypeAdapter[Message]:
-    return TypeAdapter(Message)
+    return kinds.reader(Message)
 
 
 def read(line: bytes) -> Message:
@@ -137,14 +95,14 @@ def row_json(row: Verdict) -> dict[str, object]:
     return {**vars(row), **texts, "comparisons": comparisons, "curves": [asdict(curve) for curve in row.curves]}
 
 
-def row_read(said: RowSaid) -> Verdict:
-    """Return a row that was read; raise ValueError where its check does not exist."""
-    if said["check"] not in CATALOGUE:
-        raise ValueError(f"there is no check {said['check']!r}")
-    comparisons = tuple(Comparison(**comparison) for comparison in said["comparisons"])
-    curves = tuple(_curve_read(curve) for curve in said["curves"])
-    return Verdict(said["subject"], said["check"], said["status"], said["detail"], comparisons, said["note"], curves)
-
-
-def _curve_read(said: CurveSaid) -> Curve:
-    return Curve(said["output"], said["against"], tuple(Bin(**peak) for peak in said["bins"]))
+def checked(row: Verdict) -> Verdict:
+    """Return a row that was read; raise ValueError where its check does not exist, or where it is too large."""
+    if row.check not in CATALOGUE:
+        raise ValueError(f"there is no check {row.check!r}")
+    texts = [row.subject, row.detail, row.note, *(curve.output for curve in row.curves)]
+    texts += [text for one in row.comparisons for text in (one.case, one.output, one.reason)]
+    counts = [(len(row.comparisons), MAX_COMPARISONS), (len(row.curves), MAX_CURVES)]
+    counts += [(len(curve.bins), MAX_BINS) for curve in row.curves] + [(len(text), MAX_CHARACTERS) for text in texts]
+    if any(count > most for count, most in counts):
+        raise ValueError("a row has more than any validation finds")
+    return row

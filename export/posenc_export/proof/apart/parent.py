@@ -18,7 +18,7 @@ from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.paths import native_path
 from posenc_export.common.child import Child, Ended, Hung
 from posenc_export.common.errors import BadInput, ToolFailed
-from posenc_export.proof.apart.messages import ERRORS, Message, Request, read, row_read
+from posenc_export.proof.apart.messages import ERRORS, Message, Request, checked, read
 from posenc_export.proof.checks.catalogue import CATALOGUE
 from posenc_export.proof.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
 from posenc_export.proof.report.basis import basis_of
@@ -152,7 +152,7 @@ class Ledger:
             self.check, self.call = message["call"]
             _check_known("check", self.check, CATALOGUE)
         if "rows" in message:
-            self._end([row_read(row) for row in message["rows"]])
+            self._end([checked(row) for row in message["rows"]])
         if "progress" in message:
             self.options.progress(message["progress"])
 

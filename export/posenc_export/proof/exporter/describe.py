@@ -9,7 +9,7 @@ from posenc.encoding import Tolerance
 from posenc_export.bundle.folder import file_of, sha256
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.identity import id_of
-from posenc_export.bundle.manifest import Artifact, Manifest
+from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Manifest
 from posenc_export.common.machine import versions
 from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
@@ -25,6 +25,7 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
     """Return the manifest of what was written into a folder."""
     spec, encoding, request = target.spec, target.encoding, draft.request
     return Manifest(
+        schema_version=SCHEMA_VERSION,
         scheme=target.name,
         family=encoding.family,
         params=dict(target.params),

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.bundle.generation import Generation
 from posenc_export.bundle.identity import Facts
-from posenc_export.bundle.manifest import AskedModel
+from posenc_export.bundle.manifest import AskedModel, Generation
 from posenc_export.proof.stored.matching import Digest
 from posenc_export.write.formats import Digests, Request
 from posenc_export.write.formats.capture import Findings

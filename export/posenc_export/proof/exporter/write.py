@@ -15,10 +15,9 @@ from posenc.ports import Array
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import MANIFEST, write_json
-from posenc_export.bundle.generation import Generation
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.identity import PREFIX, Facts, stamps
-from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.manifest import Generation, Manifest
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.arrays import call_on_arrays
 from posenc_export.common.errors import ExportFailed, OpsetFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,10 +12,15 @@ from posenc.encoding import Tolerance
 from posenc_export.common.limit import TIMEOUT, check_limits
 from posenc_export.proof.runtimes import RUNTIMES
 
+if TYPE_CHECKING:  # pydantic takes a while to load: whoever reads a record has these names resolved
+    from posenc_export.bundle import kinds
+
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
 NO_REFERENCE = "no reference"
 """How a report begins where it says why there is no reference."""
+WHOLE = {"strict": True, "extra": "forbid", "json_schema_serialization_defaults_required": True}
+"""How pydantic reads the records of a report: nothing is converted, no field is unknown, each is written."""
 AGREES = "agrees"
 """The check that compares a runtime with what was recorded."""
 PLACED = "placement"
@@ -89,9 +94,9 @@ class Comparison:
 
     Args:
         case: The name of the case.
-        output: The name of the output; empty where the call itself failed, and SCORES for q k^T.
+        output: The name of the output; empty where the call itself failed, and "scores" for q k^T.
         against: What the output is compared with.
-        max_abs: The largest absolute error.
+        max_abs: The largest absolute error; in JSON null where it is NaN or infinite, as other errors are.
         max_ulp: The largest error in ulps of the expected value.
         position: Where the largest error is.
         passed: Whether the error is allowed.
@@ -99,33 +104,42 @@ class Comparison:
         peak: The largest expected magnitude.
     """
 
-    case: str
-    output: str
+    __pydantic_config__ = WHOLE
+    case: kinds.Text
+    output: kinds.Text
     against: Against
-    max_abs: float
-    max_ulp: float
-    position: int | None
-    passed: bool
-    reason: str = ""
-    peak: float = 0.0
+    max_abs: kinds.Figure
+    max_ulp: kinds.Figure
+    position: kinds.NoWhole
+    passed: kinds.Flag
+    reason: kinds.Text = ""
+    peak: kinds.Figure = 0.0
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The largest error in a range of positions: where it is, how large, and how large it may be there."""
+    """The largest error in a range of positions, two ranges from a power of two to the next.
 
-    position: int
-    error: float
-    allowed: float
+    Args:
+        position: Where that error is.
+        error: How large it is.
+        allowed: How far that element may be off.
+    """
+
+    __pydantic_config__ = WHOLE
+    position: kinds.Whole
+    error: kinds.Figure
+    allowed: kinds.Figure
 
 
 @dataclass(frozen=True)
 class Curve:
     """The largest errors of an output on one runtime by position, from the first bin to the last."""
 
-    output: str
+    __pydantic_config__ = WHOLE
+    output: kinds.Text
     against: Against
-    bins: tuple[Bin, ...]
+    bins: kinds.Listed[kinds.Object[Bin]]
 
 
 @dataclass(frozen=True)
@@ -133,8 +147,8 @@ class Verdict:
     """A row of the report: the result of one check.
 
     Args:
-        subject: A format or a runtime.
-        check: AGREES for the comparisons, else the name of a check.
+        subject: A format, a runtime, golden.npz or other files.
+        check: A name that `posenc explain` knows: "agrees" for the comparisons.
         status: How it came out; "skip" where it did not run.
         detail: Why it failed or did not run, or what was tried.
         comparisons: The outputs of a runtime in all cases.
@@ -142,13 +156,14 @@ class Verdict:
         curves: The largest errors of a runtime by position, where its outputs differ from what was recorded.
     """
 
-    subject: str
-    check: str
+    __pydantic_config__ = WHOLE
+    subject: kinds.Text
+    check: kinds.Text
     status: Status
-    detail: str = ""
-    comparisons: tuple[Comparison, ...] = ()
-    note: str = ""
-    curves: tuple[Curve, ...] = ()
+    detail: kinds.Text = ""
+    comparisons: kinds.Listed[kinds.Object[Comparison]] = ()
+    note: kinds.Text = ""
+    curves: kinds.Listed[kinds.Object[Curve]] = ()
 
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:

@@ -2,62 +2,48 @@
 
 from __future__ import annotations
 
-import json
+import re
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, NotRequired
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
 from posenc.spec import Mode
-from posenc_export.bundle.kinds import Digest, Flag, Natural, NoNumber, NoWhole, Text, Whole
+from posenc_export.bundle import kinds
+from posenc_export.bundle.kinds import Digest, Natural, Text
+from posenc_export.bundle.schema import schema_text
+from posenc_export.proof.judging.verdict import Verdict
 
-Code = Annotated[str, Field(pattern=r"^PE\d{3}$")]
-
-
-class ComparisonJson(TypedDict):
-    """One output in one case, compared with an expected one; null where an error is NaN or infinite."""
-
-    case: Text
-    output: Annotated[str, Field(description="empty where the call itself failed; scores: q k^T of both")]
-    against: Literal["eager", "reference", "model"]
-    max_abs: NoNumber
-    max_ulp: NoNumber
-    position: Annotated[NoWhole, Field(description="where the largest error is")]
-    passed: Flag
-    reason: Annotated[str, Field(description="why it did not pass")]
-    peak: Annotated[NoNumber, Field(description="the largest magnitude that was expected")]
+CODE = re.compile(r"PE\d{3}")
+Code = Annotated[str, Field(pattern=rf"^{CODE.pattern}$")]
 
 
-class BinJson(TypedDict):
-    """The largest error in a range of positions, two ranges from a power of two to the next."""
+@dataclass(frozen=True)
+class WithCode:
+    """A verdict as a report has it: with the code of its check."""
 
-    position: Annotated[Whole, Field(description="where that error is")]
-    error: NoNumber
-    allowed: Annotated[NoNumber, Field(description="how far that element may be off")]
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a verdict, with a look at the code before it."""
+        return core_schema.no_info_before_validator_function(_without_code, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON schema of a verdict, with a code; reports of older versions have no curves."""
+        reference = handler(schema)
+        verdict = handler.resolve_ref_schema(reference)
+        verdict["properties"]["code"] = {**TypeAdapter(Code).json_schema(), "description": "The code of the check."}
+        verdict["required"] = [*(name for name in verdict["required"] if name != "curves"), "code"]
+        return reference
 
 
-class CurveJson(TypedDict):
-    """The largest errors of an output by position, in all cases of a runtime."""
-
-    output: Text
-    against: Literal["eager", "reference", "model"]
-    bins: list[BinJson]
-
-
-class VerdictJson(TypedDict):
-    """The result of one check of one file, or one runtime."""
-
-    subject: Annotated[str, Field(description="a format, a runtime, golden.npz or other files")]
-    check: Annotated[str, Field(description="a name that `posenc explain` knows")]
-    code: Code
-    status: Annotated[Literal["pass", "fail", "skip"], Field(description="skip: it did not run here")]
-    detail: Annotated[str, Field(description="why it failed or did not run; or what was tried")]
-    comparisons: list[ComparisonJson]
-    note: Annotated[str, Field(description="what a user should know although nothing failed; mostly nothing")]
-    curves: Annotated[
-        NotRequired[list[CurveJson]], Field(description="errors by position, where outputs differ; none in old reports")
-    ]
+def _without_code(data: object) -> object:
+    """Return a row without its code; raise ValueError where it has none."""
+    if not isinstance(data, dict) or not CODE.fullmatch(str(data.get("code"))):
+        raise ValueError("a verdict must have the code of its check")
+    return {name: value for name, value in data.items() if name != "code"}
 
 
 class ReportJson(TypedDict):
@@ -77,7 +63,7 @@ class ReportJson(TypedDict):
     model: Annotated[NotRequired[str], Field(description="of what --from-hf read: the model's code that was asked")]
     notes: list[Text]
     not_tried: list[Text]
-    verdicts: list[VerdictJson]
+    verdicts: list[Annotated[kinds.Object[Verdict], WithCode()]]
     markdown_sha256: Annotated[NotRequired[Digest], Field(description="of report.md; only in a bundle's report.json")]
     html_sha256: Annotated[NotRequired[Digest], Field(description="of report.html, where --html wrote one")]
     sha256: Annotated[
@@ -88,12 +74,12 @@ class ReportJson(TypedDict):
 @cache
 def adapter() -> TypeAdapter[ReportJson]:
     """Return the validator of a report; it is made when it is needed, since that takes a tenth of a second."""
-    return TypeAdapter(ReportJson)
+    return kinds.reader(ReportJson)
 
 
 def json_schema() -> str:
     """Return the text of docs/report.schema.json."""
-    return json.dumps(adapter().json_schema(), indent=1) + "\n"
+    return schema_text(adapter().json_schema(mode="serialization"))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from posenc.encoding import Encoding
 from posenc.memory import at_most
 from posenc.ports import Mask, Port, Positions
 from posenc.scheme import SCHEMES, build
-from posenc.spec import TORCH_NAMES, Spec
+from posenc.spec import TORCH_NAMES, DType, Spec
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.rules import rules_of
@@ -85,12 +85,12 @@ def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
         manifest: The manifest of a bundle.
         rows_before: Rows of its table before that of position 0, which the offset of its mask counts, too.
     """
-    dtypes = {name: dtype for dtype, name in TORCH_NAMES.items()}
+    dtypes: dict[str, DType] = {name: dtype for dtype, name in TORCH_NAMES.items()}
     try:
         return Spec(
-            mode=manifest.mode,  # type: ignore[arg-type]
-            method=manifest.method or "exact",  # type: ignore[arg-type]
-            positions=manifest.positions,  # type: ignore[arg-type]
+            mode=manifest.mode,
+            method=manifest.method or "exact",
+            positions=manifest.positions,
             max_len=manifest.max_len,
             dtype=dtypes[manifest.dtype],
             position_offset=_offset(manifest.inputs) - rows_before,

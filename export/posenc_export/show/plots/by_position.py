@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_export.read.inspection import Encoding, Inspection
+from posenc_export.show.plots.curves import label_errors
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -24,16 +26,10 @@ def by_position(figure: Figure, inspection: Inspection) -> None:
     bounds = {encoding.errors.bound for encoding in curves if encoding.errors is not None}
     for bound in bounds:
         axes.axhline(bound, color="grey", linewidth=0.8, linestyle=":")
-    axes.set(xscale="log", yscale="log", xlabel="position, from 1 on", ylabel="largest error of a row against float64")
-    axes.set_title(f"{inspection.file}: error by position")
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend()
+    label_errors(axes, f"{inspection.file}: error by position")
 
 
-def _curve(axes: object, encoding: Encoding) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
+def _curve(axes: Axes, encoding: Encoding) -> None:
     assert encoding.errors is not None
     positions, errors = (
         np.asarray(values, np.float64) for values in (encoding.errors.positions, encoding.errors.errors)

@@ -74,8 +74,13 @@ def error(figure: Figure, scheme: str, max_len: int | None, parameters: Paramete
         errors = np.abs(rows_at(encoding, positions) - reference_at(encoding, positions)).max(axis=1)
         worst = largest_errors(errors, starts)
         axes.plot(positions[starts], worst, label=label, linewidth=1.5)
+    label_errors(axes, f"{named(scheme, parameters)}: the error of its three forms")
+
+
+def label_errors(axes: Axes, title: str) -> None:
+    """Give curves of errors by position, on both log scales, their labels, a title and a legend."""
     axes.set(xscale="log", yscale="log", xlabel="position, from 1 on", ylabel="largest error of a row against float64")
-    axes.set_title(f"{named(scheme, parameters)}: the error of its three forms")
+    axes.set_title(title)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from posenc.strict_json import parse
 from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
-from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.schema import read_manifest
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.judging.verdict import Basis
 from posenc_export.proof.report.result import ValidateResult
@@ -63,6 +63,6 @@ def _opened(folder: Path) -> tuple[Bundle, bytes]:
     # without a look into graphs: they are run in browsers alone, which find no file that is not served
     bundle = Bundle.read(folder)
     manifest = (folder / MANIFEST).read_bytes()
-    if Manifest.from_json(parse(manifest.decode("utf-8"))) != bundle.manifest:
+    if read_manifest(parse(manifest.decode("utf-8"))) != bundle.manifest:
         raise BadInput(f"{folder} is being changed: try again")
     return bundle, manifest
