@@ -33,6 +33,8 @@ NEARLY_ALL = 0.9
 """The share of rows from which on a table of another program is taken for the encoding's."""
 COPIES = 3
 """Copies of a file's tables in memory: its own, the encoding's, and the part that is being compared."""
+MOST_TABLES = 2
+"""Tables with rows that no case reads, up to which a note lists the rows of each."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,8 @@ def _of_own_module(file: File) -> Finding:
         for name, rows in read.items()
         if not rows.read.all()
     ]
+    if len(unread) > MOST_TABLES:  # a whole model has dozens
+        unread = [*unread[:1], f"so were rows of {len(unread) - 1} more tables"]
     own = file.context.capture.stored if file.context.capture else {}
     # by digests: the module itself is gone when a bundle is validated
     digests = {name: digest(array) for name, array in file.tensors.items()}

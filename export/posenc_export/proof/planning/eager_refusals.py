@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posenc.encoding import Encoding
-from posenc_export.bundle.carries import limits_of
+from posenc_export.bundle.carries import kind_of, limits_of
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.rules import rules_of
 from posenc_export.write.targets.answering import answers
@@ -46,7 +46,9 @@ def _notes(encoding: Encoding, answered: Sequence[Case]) -> list[str]:
         return []
     below = [case for case in answered if case.first < 0]
     some = ", ".join(f"position {case.first}" for case in below) or ", ".join(case.name for case in answered)
-    ends = {port.name: end for port in encoding.inputs if (end := limits_of(port).end) is not None}
+    # ports of positions first: it is positions that are tried out of range where there are any
+    ports = sorted(encoding.inputs, key=lambda port: not kind_of(port.carries).gives_positions)
+    ends = {port.name: end for port in ports if (end := limits_of(port).end) is not None}
     name, end = next(iter(ends.items()), ("", 0))
     way = f": -i '{name}: ... in 0..{end - 1}' says that no other numbers come in" if name else ""
     return [f"the module itself answers out of range ({some}), and the graph may, too{way}"]
