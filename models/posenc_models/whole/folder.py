@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,7 +54,7 @@ class ModelFolder:
     origin: str = "architectures"
 
     @classmethod
-    def load(cls, path: Path, task: str | None = None) -> Self:
+    def load(cls, path: str | PathLike[str], task: str | None = None) -> Self:
         """Read a folder's config.
 
         Args:
@@ -62,6 +63,7 @@ class ModelFolder:
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
+        path = Path(path)
         if not (path / "config.json").is_file():
             raise ValueError(f"{path} has no config.json: expected a folder that save_pretrained wrote")
         config = read_json(path / "config.json")
