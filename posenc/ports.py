@@ -1,7 +1,7 @@
 """What goes in and out of an encoding: ports that say what they carry, axes that say their kind.
 
 Nothing looks a port or an axis up by its name: feeds, plans and refusals follow from kinds of axes and from what ports
-carry. What the export does with a kind of port stands in a file of `posenc_export/carries/`.
+carry. What the export does with a kind of port stands in a file of `posenc_export/bundle/carries/`.
 
 An axis has one size wherever its name stands. A name may be a sum of other names and numbers, as `past+seq` or
 `-1+seq+seq_k`; in outputs also a sum of products, as `5+height*width` or `-1+2*seq`.

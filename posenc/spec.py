@@ -12,7 +12,8 @@ Positions = Literal["implicit", "offset", "explicit", "mask"]
 DType = Literal["fp32", "fp16", "bf16", "fp64"]
 IndexDType = Literal["int64", "int32"]
 
-TORCH_NAMES: Mapping[DType, str] = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
+TorchName = Literal["float32", "float16", "bfloat16", "float64"]
+TORCH_NAMES: Mapping[DType, TorchName] = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "mode": get_args(Mode),
     "method": get_args(Method),
@@ -70,7 +71,7 @@ class Spec:
             raise ValueError(f"{most}, got {self.max_len} and {self.position_offset}")
 
     @property
-    def torch_dtype(self) -> str:
+    def torch_dtype(self) -> TorchName:
         """The name that torch and numpy give to `dtype`."""
         return TORCH_NAMES[self.dtype]
 

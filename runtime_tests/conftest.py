@@ -19,13 +19,13 @@ from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, share_of, 
 from posenc.registry import Registry
 from posenc.scheme import SCHEMES, Scheme
 from posenc_export.cli import main
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.apart import parent
+from posenc_export.proof.apart import parent
+from posenc_export.proof.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from posenc_export.pages.content import Content
+    from posenc_export.show.pages.content import Content
 
 pytest.register_assert_rewrite("helpers.cpp_tools", "helpers.runner_tools")
 
@@ -194,7 +194,7 @@ def old(tmp_path: Path) -> Path:
 def sanitized_runner(once: Once) -> Sanitized:
     """Return a function that gives a runner built with AddressSanitizer and UBSan."""
     from helpers.runner_tools import PROGRAMS
-    from posenc_export.runtimes.runner_build import RUNNER, build
+    from posenc_export.proof.runtimes.runner_build import RUNNER, build
 
     def build_once(name: str) -> Path:
         program, runtime, _ = PROGRAMS[name]
@@ -212,7 +212,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     import torch._inductor
     import torch.export
 
-    import posenc_export.runtimes.cpp
+    import posenc_export.proof.runtimes.cpp
 
     names: list[str] = []
 
@@ -225,11 +225,11 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for owner, name in ((torch.jit, "load"), (torch.export, "load"), (torch._inductor, "aoti_load_package")):
         monkeypatch.setattr(owner, name, failing(name))
-    monkeypatch.setattr("posenc_export.runtimes.header.compile_", failing("compile"))
-    in_cpp = posenc_export.runtimes.cpp._runner
+    monkeypatch.setattr("posenc_export.proof.runtimes.header.compile_", failing("compile"))
+    in_cpp = posenc_export.proof.runtimes.cpp._runner
 
     def runner(*args: Any, **how: Any) -> Any:
         return in_cpp(*args, **how) if how["format_"] == "onnx" else failing("C++ runner")()
 
-    monkeypatch.setattr(posenc_export.runtimes.cpp, "_runner", runner)
+    monkeypatch.setattr(posenc_export.proof.runtimes.cpp, "_runner", runner)
     return names

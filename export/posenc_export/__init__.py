@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from posenc_export import interrupts
+from posenc_export.common import interrupts
 
 if interrupts.is_command():
     if sys.argv[0] == "-m" and not sys.flags.safe_path:
@@ -32,24 +32,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
-from posenc_export.any_file import extend, in_python, inspect, report
-from posenc_export.errors import path_of, worded
+from posenc_export.common.errors import BadInput, path_of, worded
 
 if TYPE_CHECKING:
     from torch import nn
 
     from posenc.spec import Spec
-    from posenc_export.benchmarks import BenchOptions, BenchResult
-    from posenc_export.cli.from_python import Inputs
-    from posenc_export.exporter import ExportOptions, ExportResult
-    from posenc_export.targets import Target
-    from posenc_export.validation.judging.verdict import ValidateOptions
-    from posenc_export.validation.report.result import ValidateResult
-    from posenc_models import ModelConfig
+    from posenc_export.bundle.folder import Bundle
+    from posenc_export.proof.benchmarks import BenchOptions, BenchResult
+    from posenc_export.proof.exporter import ExportOptions, ExportResult
+    from posenc_export.proof.judging.verdict import ValidateOptions
+    from posenc_export.proof.report.result import ValidateResult
+    from posenc_export.read.extend.extend import ExtendOptions
+    from posenc_export.read.extend.result import Extended
+    from posenc_export.read.inspect import InspectOptions
+    from posenc_export.read.inspection import Inspection
+    from posenc_export.write.inputs.given import Inputs
+    from posenc_export.write.targets import Target
+    from posenc_models import ModelConfig, ModelFolder
 
-    Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
+    Source: TypeAlias = str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]
 
 __all__ = ["__version__", "bench", "export", "extend", "inspect", "prove", "report", "target", "validate"]
+
+
+def in_python(message: str) -> str:
+    """Return an error's text with keyword arguments in the place of options; a command prints the text itself."""
+    from posenc_export.keywords import in_python
+
+    return in_python(message)
 
 
 @worded(in_python)
@@ -64,8 +75,9 @@ def target(
     """Return what is to be exported: an encoding with its name and the parameters that it is made with.
 
     Args:
-        source: The name of a scheme; a model's config (`posenc_models.ModelConfig.load(path)`); or a module of your
-            own, as "package.module:factory", as a module, or as a class or function that makes one.
+        source: The name of a scheme; a model's config (`posenc_models.ModelConfig.load(path)`); a whole model
+            (`posenc_models.ModelFolder.load(path)`); or a module of your own, as "package.module:factory", as a module,
+            or as a class or function that makes one.
         spec: Mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
         inputs: What goes into a module of your own: ports, or texts of them, as "x: float32[batch, seq, 512]".
         seed: For random weights and inputs.
@@ -75,26 +87,31 @@ def target(
     """
     from posenc.spec import Spec
     from posenc_export.bundle.port_names import check_inputs
-    from posenc_export.cli.from_python import ports_of
-    from posenc_export.errors import BadInput
-    from posenc_models import ModelConfig
+    from posenc_export.write.inputs.given import ports_of
+    from posenc_models import ModelConfig, ModelFolder
 
     spec, parameters = spec or Spec(), parameters or {}
     ports, _ = ports_of(inputs)
+    if isinstance(source, ModelFolder):
+        if ports or parameters:
+            raise BadInput("a whole model has its own inputs, and no parameters: leave -i and -p out")
+        from posenc_export.write.targets.whole import whole_target
+
+        return whole_target(source, spec, seed)
     # a text with a colon names a factory, one without a scheme
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if ports and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
     check_inputs(ports)
     if isinstance(source, ModelConfig):
-        from posenc_export.targets.hf_config import config_target
+        from posenc_export.write.targets.hf_config import config_target
 
         return config_target(source, spec, parameters, seed)
     if is_module:
-        from posenc_export.targets.module import module_target
+        from posenc_export.write.targets.module import module_target
 
         return module_target(source, ports, spec, parameters, seed)
-    from posenc_export.targets.scheme import scheme_target
+    from posenc_export.write.targets.scheme import scheme_target
 
     return scheme_target(str(source), spec, parameters, seed)
 
@@ -127,9 +144,9 @@ def export(
     Raises BadInput (what was asked for makes no sense), Unavailable (a required runtime cannot run here), ExportFailed
     (there is no graph that holds for what was asked); each is one line.
     """
-    from posenc_export.cli.from_python import ports_of
-    from posenc_export.exporter import ExportOptions, export_target
-    from posenc_export.exporter.settings import spec_for, split
+    from posenc_export.proof.exporter import ExportOptions, export_target
+    from posenc_export.proof.exporter.settings import spec_for, split
+    from posenc_export.write.inputs.given import ports_of
 
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
@@ -140,7 +157,13 @@ def export(
         fitting = spec_for(parts, source, values)
         return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
 
-    return export_target(make, noted, None if to is None else path_of(to, "to"))
+    def page(result: ExportResult, bundle: Bundle) -> str:
+        from posenc_export.show.pages.content import content_of
+        from posenc_export.show.pages.page import page_of
+
+        return page_of(content_of(result, bundle))
+
+    return export_target(make, noted, None if to is None else path_of(to, "to"), page)
 
 
 @worded(in_python)
@@ -160,11 +183,73 @@ def validate(
     Raises BadInput where the folder is no bundle, or where a runtime is named that runs code which is not trusted,
     Unavailable where a required runtime cannot run here.
     """
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.apart.parent import validate_folder
-    from posenc_export.validation.judging.verdict import ValidateOptions
+    from posenc_export.proof.apart.parent import validate_folder
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.proof.judging.verdict import ValidateOptions
 
     return validate_folder(path_of(folder, "folder"), with_fields(options or ValidateOptions(), settings), trust)
+
+
+@worded(in_python)
+def report(
+    folder: str | PathLike[str],
+    to: str | PathLike[str],
+    *,
+    trust: bool = False,
+    force: bool = False,
+    options: ValidateOptions | None = None,
+    **settings: object,
+) -> ValidateResult:
+    """Check a bundle as `validate` does, and write the result as a page in HTML: one file, which loads nothing.
+
+    Args:
+        folder: The bundle, which is left as it is; what its own report says is not believed.
+        to: The file of the page, which ends in .html; it is written for a bundle that fails, too.
+        trust: As for `validate`.
+        force: Whether a file is replaced that is there.
+        options: As for `validate`.
+        **settings: As for `validate`.
+
+    Raises BadInput where the page cannot be written, before any work, and otherwise as `validate` does.
+    """
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.proof.judging.verdict import ValidateOptions
+    from posenc_export.show.pages.write import report_folder
+
+    chosen = with_fields(options or ValidateOptions(), settings)
+    return report_folder(path_of(folder, "folder"), path_of(to, "to"), chosen, trust=trust, force=force)
+
+
+@worded(in_python)
+def inspect(
+    path: str | PathLike[str],
+    *,
+    config: str | PathLike[str] | None = None,
+    against: str | PathLike[str] | None = None,
+    options: InspectOptions | None = None,
+    **settings: object,
+) -> Inspection:
+    """Say what an ONNX file, whoever made it, holds of positions: which encodings, how right, and where they end.
+
+    Nothing of the file is run but small kernels on numbers that follow from positions, in a process with limits.
+
+    Args:
+        path: The ONNX file.
+        config: A model's config.json, or its folder: the file is held against it, layer by layer.
+        against: The ONNX file that it was made of by an optimizer or a quantizer.
+        options: Whole, or its fields by name: bound, timeout, memory, begun.
+        **settings: Fields of the options.
+
+    Returns the encodings and the findings: `result.passed` says whether none of these is an error.
+    Raises BadInput where a file cannot be read, or where reading it takes too long or too much memory.
+    """
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.read.inspect import InspectOptions, inspect_file
+
+    held = {name: place for name, place in (("config", config), ("against", against)) if place is not None}
+    places = {name: path_of(place, name) for name, place in held.items()}
+    chosen = with_fields(options or InspectOptions(), settings)
+    return inspect_file(path_of(path, "path"), places.get("config"), places.get("against"), chosen)
 
 
 @worded(in_python)
@@ -185,14 +270,45 @@ def prove(
         parameters: As for `export`.
         **settings: As for `export`.
     """
-    from posenc_export.cli.from_python import ports_of, renames_of
-    from posenc_export.proving.source import File, prove_source
+    from posenc_export.proof.foreign.source import File, prove_source
+    from posenc_export.write.inputs.given import ports_of, renames_of
 
     source = str(against) if isinstance(against, PathLike) else against
     items, names = renames_of(inputs)
     return prove_source(
         File(path_of(file, "file"), names, ports_of, *ports_of(items)), source, settings, parameters or {}, target
     )
+
+
+@worded(in_python)
+def extend(
+    file: str | PathLike[str],
+    to: str | PathLike[str],
+    *,
+    parameters: Mapping[str, object] | None = None,
+    options: ExtendOptions | None = None,
+    **settings: object,
+) -> Extended:
+    """Write an ONNX file, whoever made it, with more positions, under another rope scaling, or exact, and prove it.
+
+    Args:
+        file: The ONNX file, which is left as it is.
+        to: Where the new file goes.
+        parameters: Those of rope_type, by the names that transformers has for them.
+        options: Whole, or its fields by name: max_len, rope_type, encoding, exact, keep_rows, force, timeout, memory.
+        **settings: Fields of the options.
+
+    Returns what was rewritten: `result.passed` says whether the length is reached, and outputs are those of before.
+    Raises BadInput where nothing can be extended, as learned tables, or where it takes too long or too much memory.
+    """
+    from posenc_export.proof.exporter.settings import with_fields
+    from posenc_export.read.extend.extend import ExtendOptions, extend_file
+
+    chosen = with_fields(options or ExtendOptions(), settings)
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise BadInput(f"parameters must be a mapping of names to values, got {parameters!r}")
+    named = replace(chosen, parameters={**chosen.parameters, **(parameters or {})})
+    return extend_file(path_of(file, "file"), path_of(to, "to"), named)
 
 
 @worded(in_python)
@@ -223,10 +339,10 @@ def bench(
 
     Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
     """
-    from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
-    from posenc_export.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
-    from posenc_export.exporter import ExportOptions
-    from posenc_export.exporter.settings import fields_of, spec_for, split, with_fields, with_rows
+    from posenc_export.proof.benchmarks import USUAL_LENGTHS, BenchOptions
+    from posenc_export.proof.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
+    from posenc_export.proof.exporter import ExportOptions
+    from posenc_export.proof.exporter.settings import fields_of, spec_for, split, with_fields, with_rows
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing, options = with_fields(timing or BenchOptions(), of_timing), options or ExportOptions()

@@ -10,8 +10,8 @@ others as sines and cosines. The largest error over all 2^24 positions of 64 fre
   blocks", and the graph would hold for one block only, without a message. Any traced length from 2 on is therefore
   safe.
 * Split cuts rows to length, not Slice: a Split refuses a length beyond the rows. In ONNX it is written as a Slice of
-  one row and a Reshape (`formats/onnx/forms.py`), which ONNX Runtime copies in one move as it does a Split. A Slice of
-  rows took 0.17 ms at length 512, where a Split took 0.13 ms for the whole graph.
+  one row and a Reshape (`write/formats/onnx/forms.py`), which ONNX Runtime copies in one move as it does a Split. A
+  Slice of rows took 0.17 ms at length 512, where a Split took 0.13 ms for the whole graph.
 * `//` and `%` take digits from integers. A division that exports through float32 would hold the position as a float,
   which a conversion of the file to half precision turns to noise (1.9 at position 4095). Negative positions are moved
   beyond the end first, since ONNX would count them from the last row. After that nothing is negative, and the ONNX file

@@ -14,8 +14,8 @@ from helpers.bundles import edit, put, replace_array, sign
 from helpers.shared import Cli
 from posenc import memory
 from posenc_export.bundle.headers import Stored
-from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput
+from posenc_export.bundle.schema import read_manifest
+from posenc_export.common.errors import BadInput
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_more_than_a_bundle_may_say_is_one_line(
     manifest = json.loads((small_bundle / "manifest.json").read_text())
     change(manifest)
     with pytest.raises(BadInput) as caught:
-        Manifest.from_json(manifest)
+        read_manifest(manifest)
     assert (text in caught.value.message, "\n" in caught.value.message) == (True, False)
 
 

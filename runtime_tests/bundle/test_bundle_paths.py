@@ -15,7 +15,7 @@ from helpers.hostile import rows
 from helpers.shared import Cli
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc_export.bundle.port_names import check_names
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 PATHS = [
     "../x",

@@ -60,7 +60,7 @@ def test_a_program_that_imports_the_package_keeps_its_folder(tmp_path: Path) -> 
 def test_a_named_module_is_found_first_and_its_folder_is_searched_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posenc_export.targets.module import import_factory
+    from posenc_export.write.targets.module import import_factory
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -12,7 +12,7 @@ from helpers.shared import Cli
 from posenc_export.bundle import forced
 from posenc_export.bundle.forced import contents, why_contents_protected, why_protected
 from posenc_export.bundle.place import check_place, check_target, removals
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 from scripts.kill_points import put, state, write
 
 
@@ -135,7 +135,7 @@ def test_the_command_says_it_before_any_work(cli: Cli, tmp_path: Path, monkeypat
     def stop(*_: object) -> None:
         raise BadInput("stopped")
 
-    monkeypatch.setattr("posenc_export.exporter.prepare", stop)
+    monkeypatch.setattr("posenc_export.proof.exporter.prepare", stop)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
     words = ("export", "--dynamic", "-p", "d_model=8", "-o", "out", "--force")

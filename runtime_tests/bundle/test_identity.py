@@ -21,11 +21,11 @@ from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.identity import ID, PREFIX, id_of
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.exporter.identifying import facts_for
-from posenc_export.formats import FORMATS, Request
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.proof.exporter.identifying import facts_for
+from posenc_export.write.formats import FORMATS, Request
+from posenc_export.write.targets.scheme import scheme_target
 
 WRITTEN = ("onnx", "torchscript", "pt2", "header", "header-c99")
 REQUEST = Request((), 70)

@@ -12,11 +12,11 @@ from helpers.bundles import edit, put, sign
 from helpers.shared import Cli
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.identity import ID, canonical
-from posenc_export.cpp.names import literal
-from posenc_export.formats import FORMATS
-from posenc_export.formats.archives import MAX_BYTES, stamp_archive, stamped_archive
-from posenc_export.formats.torchscript import archive_digests
-from posenc_export.validation.running.integrity import integrity_of_all
+from posenc_export.proof.running.integrity import integrity_of_all
+from posenc_export.write.cpp.names import literal
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.formats.archives import MAX_BYTES, stamp_archive, stamped_archive
+from posenc_export.write.formats.torchscript import archive_digests
 
 OTHER = "0" * 64
 

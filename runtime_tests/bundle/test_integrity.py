@@ -11,8 +11,8 @@ from helpers.bundles import MANIFEST, Change, edit, put, sign
 from helpers.shared import Cli
 from posenc_export.bundle.folder import Bundle, file_of, sha256
 from posenc_export.bundle.seal import read_sealed, sealed_text
-from posenc_export.errors import BadInput
-from posenc_export.validation.running.integrity import check_known, integrity_of_all
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.running.integrity import check_known, integrity_of_all
 
 RUN = ("--runtime", "ort-cpu")
 

@@ -13,15 +13,16 @@ from helpers.shared import ROOT, Cli
 from posenc import ports
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
-from posenc_export.arrays import DTYPES
-from posenc_export.bundle import kinds, schema
+from posenc_export.bundle import forms, kinds, manifest, schema
+from posenc_export.bundle.carries import port_kinds
 from posenc_export.bundle.case import PROBED, Case
-from posenc_export.bundle.manifest import Artifact, AskedModel, Manifest
-from posenc_export.carries import port_kinds
-from posenc_export.errors import BadInput
-from posenc_export.formats import ROTARY_OPS
-from posenc_export.validation.judging.verdict import Basis, Verdict
-from posenc_export.validation.report.report import report_markdown
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.schema import read_manifest
+from posenc_export.common.arrays import DTYPES
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import Basis, Verdict
+from posenc_export.proof.report.report import report_markdown
+from posenc_export.write.formats import ROTARY_OPS
 
 COUNT, OFF = "must be a whole number of at least 0", "must be a finite number of at least 0"
 DAMAGED: list[tuple[Change, str]] = [
@@ -124,19 +125,16 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     assert "manifest.schema.json" in (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
 
 
-def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
+def test_records_of_posenc_have_their_fields_in_the_schema() -> None:
     pairs: list[tuple[type, Any]] = [
-        (schema.ManifestJson, Manifest),
-        (schema.CaseJson, Case),
-        (schema.ArtifactJson, Artifact),
-        (schema.PortJson, Port),
-        (schema.AxisJson, Axis),
-        (schema.ToleranceJson, Tolerance),
-        (schema.ModelJson, AskedModel),
+        (forms.CaseJson, Case),
+        (forms.PortJson, Port),
+        (forms.AxisJson, Axis),
+        (forms.ToleranceJson, Tolerance),
     ]
     for typed, made in pairs:
         fields = {field.name for field in dataclasses.fields(made)}
-        assert get_type_hints(typed).keys() - {"what", "__pydantic_config__"} == fields - set(PROBED), typed
+        assert get_type_hints(typed).keys() - {"what"} == fields - set(PROBED), typed
     for kind in port_kinds().values():
         assert kind.fields.keys() == {field.name for field in dataclasses.fields(kind.carries)}, kind.carries
     assert {kind.carries.__name__ for kind in port_kinds().values()} == set(str(ports.Carries).split(" | "))
@@ -144,7 +142,9 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
 
 def test_the_choices_of_the_schema_are_those_of_the_code() -> None:
     assert get_args(kinds.DType) == DTYPES
-    assert get_args(get_type_hints(schema.ManifestJson)["rotary_op"]) == tuple(ROTARY_OPS)
+    assert get_args(get_type_hints(Manifest, vars(manifest), {"forms": forms, "kinds": kinds})["rotary_op"]) == tuple(
+        ROTARY_OPS
+    )
 
 
 STEERING = "\x1b[2J\x1b[1Aall 9 checks passed\x07\u202e\x9b"
@@ -164,7 +164,7 @@ def test_what_steers_a_terminal_is_never_printed_raw(cli: Cli, bundle: Path) -> 
     assert r"\x1b[2J" in result.output
     assert not set(STEERING) & set(result.output) - set("[2J1Aall 9 checks passed")
     assert "all 9 checks passed" not in result.output.splitlines()
-    manifest = Manifest.from_json(json.loads((bundle / MANIFEST).read_text()))
+    manifest = read_manifest(json.loads((bundle / MANIFEST).read_text()))
     text = report_markdown(manifest, [Verdict("onnx", "structure", "fail", STEERING)], Basis("0" * 64))
     assert r"\x1b[2J" in text
     assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(text)

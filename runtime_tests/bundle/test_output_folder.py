@@ -12,7 +12,7 @@ from posenc_export.bundle import place as places
 from posenc_export.bundle.place import check_target, digests_of
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.bundle.system import IMMUTABLE, MOUNT_POINT, attributes
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 from scripts.kill_points import put, state, write
 
 ARGS = ["--dynamic", "-p", "d_model=8", "--max-len", "40"]

@@ -14,7 +14,7 @@ from helpers.shared import ROOT, with_tests
 from posenc_export.bundle import replacement
 from posenc_export.bundle.replacement import install, settle_leftovers, staged
 from posenc_export.bundle.system import exchange
-from posenc_export.errors import ToolFailed
+from posenc_export.common.errors import ToolFailed
 from scripts.kill_points import SCENARIOS, contents, put, state, write
 
 EXCHANGES = pytest.mark.parametrize("exchanges", [True, False])

@@ -14,11 +14,11 @@ from helpers.hostile import rows
 from helpers.shared import Cli, Once, need
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
-from posenc_export.errors import BadInput, Unavailable
-from posenc_export.formats import FORMATS
-from posenc_export.runtimes import RUNTIMES, Missing
-from posenc_export.validation.checks import Context
-from posenc_export.validation.running.run import run_checks
+from posenc_export.common.errors import BadInput, Unavailable
+from posenc_export.proof.checks import Context
+from posenc_export.proof.running.run import run_checks
+from posenc_export.proof.runtimes import RUNTIMES, Missing
+from posenc_export.write.formats import FORMATS
 
 REASON = "runs code from the bundle; give --trust"
 IN_PYTHON = "runs code from the bundle; give trust=True"

@@ -10,7 +10,7 @@ import pytest
 from helpers.shared import Cli
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli.output.annotations import annotated
-from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.proof.judging.verdict import Verdict
 
 SMALL = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--runtime", "ort-cpu"]
 COMMAND = re.compile(r"::(\w+) ([^:]*)::(.*)")

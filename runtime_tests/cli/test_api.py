@@ -14,10 +14,10 @@ from helpers.broken import Good
 from helpers.shared import DATA
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
-from posenc_export.errors import BadInput, Unavailable
-from posenc_export.exporter import ExportOptions, ExportResult
-from posenc_export.runtimes import RUNTIMES, Missing
-from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.common.errors import BadInput, Unavailable
+from posenc_export.proof.exporter import ExportOptions, ExportResult
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.runtimes import RUNTIMES, Missing
 from posenc_models import ModelConfig
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
@@ -219,7 +219,7 @@ def test_a_required_runtime_that_is_missing_is_unavailable(
         raise Missing("no GPU")
 
     without = replace(RUNTIMES["ort-cuda"], check=fail)
-    monkeypatch.setattr("posenc_export.runtimes.requests.RUNTIMES", {"ort-cuda": without})
+    monkeypatch.setattr("posenc_export.proof.runtimes.requests.RUNTIMES", {"ort-cuda": without})
     text = "ort-cuda is required and not available here: no GPU"
     with pytest.raises(Unavailable, match=text):
         posenc_export.export(to=tmp_path / "a", require=["ort-cuda"])

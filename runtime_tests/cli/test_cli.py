@@ -13,7 +13,7 @@ from helpers.shared import Cli, Running, why_missing
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc_export.cli import main
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.proof.runtimes import RUNTIMES
 
 SMALL = ["-p", "d_model=8", "--max-len", "40"]
 
@@ -77,12 +77,12 @@ def test_a_required_runtime_that_is_missing_is_status_3(cli: Cli, small_bundle: 
 def test_a_required_runtime_that_falls_back_while_loading_is_status_3(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posenc_export.runtimes import Missing
+    from posenc_export.proof.runtimes import Missing
 
     def fall_back(*_: object) -> None:
         raise Missing("ONNX Runtime fell back to CPUExecutionProvider")
 
-    monkeypatch.setattr("posenc_export.runtimes.Runtime.open", fall_back)
+    monkeypatch.setattr("posenc_export.proof.runtimes.Runtime.open", fall_back)
     assert "ort-cpu" in RUNTIMES
     result = cli("export", *SMALL, "--require", "ort-cpu", "-f", "onnx")
     assert result.exit_code == 3, result.output
@@ -190,10 +190,10 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     ("bug", "args"),
     [
         ("posenc_export.export", ["export", *SMALL]),
-        ("posenc_export.exporter.record.record", ["export", *SMALL, "-f", "onnx"]),
+        ("posenc_export.proof.exporter.record.record", ["export", *SMALL, "-f", "onnx"]),
         ("posenc_export.validate", ["validate", "."]),
         ("posenc_export.bench", ["bench"]),
-        ("posenc_export.plots.draw", ["plot", "-o", "a.svg"]),
+        ("posenc_export.show.plots.draw", ["plot", "-o", "a.svg"]),
         ("posenc_export.cli.output.scheme_list.print_schemes", ["schemes"]),
     ],
 )

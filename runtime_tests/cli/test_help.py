@@ -9,7 +9,7 @@ import pytest
 from helpers.shared import ROOT, Cli
 from posenc_export.cli import main
 from posenc_export.cli.output.helping import STATUSES, epilog
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.proof.runtimes import RUNTIMES
 
 COMMANDS = list(main.commands)
 

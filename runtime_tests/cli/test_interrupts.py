@@ -11,7 +11,7 @@ import pytest
 
 from helpers.graph_files import written
 from helpers.shared import one_of_each
-from posenc_export.interrupts import _is_importing
+from posenc_export.common.interrupts import _is_importing
 
 GRAPH = "g (float[b, s, 4] x) => (float[b, s, 4] y) { y = Neg (x) }"
 
@@ -48,7 +48,7 @@ def test_a_signal_waits_while_something_is_imported(tmp_path: Path) -> None:
         "done = True\n"
     )
     program = (
-        "from posenc_export.interrupts import between_imports\n"
+        "from posenc_export.common.interrupts import between_imports\n"
         "with between_imports():\n"
         "    try:\n"
         "        import slow\n"

@@ -10,10 +10,10 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.cli import main
 from posenc_export.cli.text.sources import read_source
-from posenc_export.errors import BadInput, ToolFailed
-from posenc_export.targets.module import module_target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.recording import record
+from posenc_export.common.errors import BadInput, ToolFailed
+from posenc_export.proof.recording import record
+from posenc_export.write.targets.module import module_target
+from posenc_export.write.targets.scheme import scheme_target
 
 
 def values(*words: str) -> dict[str, object]:
@@ -62,7 +62,7 @@ def test_an_error_inside_a_scheme_is_ours_and_gives_no_advice_on_inputs(monkeypa
 
 
 def test_an_error_inside_a_module_of_ones_own_is_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    from posenc_export.cli.text.ports import parse_ports
+    from posenc_export.write.inputs.ports import parse_ports
 
     ports = parse_ports(("x: float32[batch, seq, 8]",))
     encoding: Encoding = module_target("helpers.broken:Good", ports, Spec(max_len=40), {}, 0).encoding

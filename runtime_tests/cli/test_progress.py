@@ -14,8 +14,8 @@ import pytest
 
 from helpers.shared import Cli, one_of_each, with_tests
 from posenc_export.cli.output.progressing import Lines, Steps, progress
-from posenc_export.exporter import ExportOptions, steps
-from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.proof.exporter import ExportOptions, steps
+from posenc_export.proof.judging.verdict import ValidateOptions
 
 SMALL = ["export", "-p", "d_model=8", "--max-len", "40", "--runtime", "ort-cpu"]
 

@@ -11,8 +11,9 @@ from helpers.broken import Good
 from helpers.shared import Cli
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc_export.cli import main
-from posenc_export.cli.from_python import ALONE, KEYWORDS, SWITCHES, in_python, ports_of
-from posenc_export.errors import BadInput, PosencError
+from posenc_export.common.errors import BadInput, PosencError
+from posenc_export.keywords import ALONE, KEYWORDS, SWITCHES, in_python
+from posenc_export.write.inputs.given import ports_of
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 OF_TERMINALS = {"-q", "--quiet", "-v", "--verbose", "--json", "--github", "--save", "--version", "--param"}

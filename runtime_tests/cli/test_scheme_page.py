@@ -9,7 +9,7 @@ import pytest
 from helpers.shared import ROOT, Cli
 from posenc.scheme import SCHEMES
 from posenc_export.cli.output.scheme_page import markdown_of
-from posenc_export.plots import draw_small
+from posenc_export.show.plots import draw_small
 
 PICTURES = ROOT / "docs" / "pictures"
 KILOBYTES = 40

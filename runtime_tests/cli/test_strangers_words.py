@@ -11,8 +11,8 @@ import pytest
 import posenc_export
 from helpers.bundles import edit, put
 from helpers.shared import Cli
-from posenc_export.errors import Unavailable, one_line, printable
-from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.common.errors import Unavailable, one_line, printable
+from posenc_export.proof.judging.verdict import Verdict
 
 V1 = re.compile(r"##\[([\w-]+)[^\]]*\]")
 V2 = re.compile(r"\s*::([\w-]+)[^:]*::")

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 from posenc.parameters import Value
 from posenc.spec import Mode, Spec
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.formats import RotaryOp
-from posenc_export.runtimes.runner_build import SESSION
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.proof.runtimes.runner_build import SESSION
+from posenc_export.write.formats import RotaryOp
+from posenc_export.write.targets.scheme import scheme_target
 
 PROJECT = Path(__file__).parent / "bench_header"
 FLAGS = ("-O2", "-O3 -march=native")

@@ -10,7 +10,7 @@ import pytest
 from helpers.embedded import CPP, VARIETY, run, write_bundle, write_bundles
 from helpers.other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
 from helpers.shared import Once, need
-from posenc_export.runtimes.runner_build import RUNNER, build
+from posenc_export.proof.runtimes.runner_build import RUNNER, build
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)

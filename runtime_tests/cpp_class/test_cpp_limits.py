@@ -7,7 +7,7 @@ import pytest
 from helpers.cpp_tools import STRICT, compiled, compiler
 from helpers.embedded import CPP, run, write_bundle
 from helpers.shared import need
-from posenc_export.runtimes.runner_build import SESSION, build
+from posenc_export.proof.runtimes.runner_build import SESSION, build
 
 SAID = """
 fine

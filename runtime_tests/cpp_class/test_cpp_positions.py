@@ -11,9 +11,9 @@ import pytest
 from helpers.cpp_tools import STRICT, compiled, compiler
 from helpers.embedded import CPP, run
 from helpers.shared import need
-from posenc_export.runtimes import Missing, onnx_runtime
-from posenc_export.runtimes.cpp import ORT
-from posenc_export.runtimes.runner_build import SESSION
+from posenc_export.proof.runtimes import Missing, onnx_runtime
+from posenc_export.proof.runtimes.cpp import ORT
+from posenc_export.proof.runtimes.runner_build import SESSION
 
 
 def test_why_there_is_no_cuda_is_said_in_words() -> None:

@@ -15,10 +15,10 @@ from helpers.cpp_tools import compiler, written
 from helpers.embedded import CPP, run, write_bundles
 from helpers.header_rows import BASES, SPEC, row
 from helpers.shared import Cli, Once, need
-from posenc_export.cpp.names import check_name, default_name
-from posenc_export.errors import BadInput
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.runtimes.runner_build import BuildFailed, build
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.proof.runtimes.runner_build import BuildFailed, build
+from posenc_export.write.cpp.names import check_name, default_name
 
 TWO = """
 cmake_minimum_required(VERSION 3.18)

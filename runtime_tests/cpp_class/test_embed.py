@@ -17,14 +17,14 @@ from helpers.embedded import CPP, VARIETY, run_watched, write_bundles
 from helpers.shared import Cli, Once, need, one_of_each
 from posenc.ports import SEQ, Axis, Port, Positions, fixed
 from posenc_export.bundle.folder import Bundle
-from posenc_export.cpp.embed import check_embeddable
-from posenc_export.cpp.example import example
-from posenc_export.cpp.golden_cases import golden_source
-from posenc_export.cpp.model_class import model_header
-from posenc_export.cpp.uses import Uses
-from posenc_export.errors import BadInput
-from posenc_export.exporter.embedding import uses_of
-from posenc_export.runtimes.runner_build import build
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter.embedding import uses_of
+from posenc_export.proof.runtimes.runner_build import build
+from posenc_export.write.cpp.embed import check_embeddable
+from posenc_export.write.cpp.example import example
+from posenc_export.write.cpp.golden_cases import golden_source
+from posenc_export.write.cpp.model_class import model_header
+from posenc_export.write.cpp.uses import Uses
 
 BACKENDS = {"onnx": ("ort-cpp", "model.onnx"), "torch": ("libtorch-cpp", "model.pt")}
 KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half", "bfloat", "bias"]}

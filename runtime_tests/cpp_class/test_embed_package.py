@@ -8,7 +8,7 @@ import pytest
 
 from helpers.embedded import CPP, VARIETY, run_watched, write_bundle
 from helpers.shared import need
-from posenc_export.runtimes.runner_build import build
+from posenc_export.proof.runtimes.runner_build import build
 
 PACKAGED = """
 cmake_minimum_required(VERSION 3.18)

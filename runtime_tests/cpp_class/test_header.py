@@ -15,13 +15,13 @@ from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
-from posenc_export.errors import BadInput
-from posenc_export.formats import FORMATS
-from posenc_export.formats.header.functions import FUNCTIONS
-from posenc_export.runtimes import RUNTIMES, RunFailed
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.verdict import ValidateOptions, worst
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import ValidateOptions, worst
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.formats.header.functions import FUNCTIONS
+from posenc_export.write.targets.scheme import scheme_target
 
 # ---- through the harness ---------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from helpers.cpp_tools import LAST, Built, built, call, eager, same, written
 from posenc.ports import Array
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export.targets import Target
+from posenc_export.write.targets import Target
 
 FMA = ("-O3", "-march=native") if platform.machine() == "x86_64" else ("-O3",)
 OPTIMISED = [("-O0",), ("-O2",), FMA]

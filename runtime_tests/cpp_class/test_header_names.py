@@ -9,9 +9,9 @@ import pytest
 from helpers.cpp_tools import STRICT, compiled, compiler, written
 from helpers.header_rows import BASES, SPEC, row
 from helpers.shared import Cli
-from posenc_export.errors import BadInput
-from posenc_export.exporter import ExportOptions
-from posenc_export.exporter.options import check_options
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter import ExportOptions
+from posenc_export.proof.exporter.options import check_options
 
 # ---- their names -----------------------------------------------------------------------------------------------------
 

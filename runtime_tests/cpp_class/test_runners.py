@@ -13,8 +13,8 @@ from helpers.shared import Sanitized, need, one_of_each
 from posenc.rope_types import ROPE_TYPES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, RunFailed
-from posenc_export.runtimes.cpp import ORT, started
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed
+from posenc_export.proof.runtimes.cpp import ORT, started
 
 
 @pytest.mark.exhaustive  # it builds runners with sanitizers

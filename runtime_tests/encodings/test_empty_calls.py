@@ -17,7 +17,7 @@ from posenc.ports import Feeds, axes_of
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export import export
-from posenc_export.arrays import numpy_dtype
+from posenc_export.common.arrays import numpy_dtype
 
 DISTANCES = ("alibi", "clipped_relative", "conformer_relative", "deberta_buckets", "t5_bias", "transformer_xl")
 MORE = (

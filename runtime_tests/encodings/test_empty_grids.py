@@ -13,7 +13,7 @@ import posenc
 from posenc.ports import Feeds, axes_of
 from posenc.spec import Mode, Spec
 from posenc_export import export
-from posenc_export.arrays import numpy_dtype
+from posenc_export.common.arrays import numpy_dtype
 
 GRIDS: dict[str, tuple[str, Mode, dict[str, Any]]] = {
     "cpb": ("swin_cpb", "dynamic", {"heads": 2, "hidden": 8}),

@@ -15,7 +15,7 @@ from helpers.shared import one_of_each
 from posenc.call import counted as counted_in_numpy
 from posenc.lookup import counted
 from posenc.spec import Spec, UnsupportedSpec
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.write.targets.feeds import feeds_for
 
 MASKS = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
 """No padding, left, right, one token, none."""

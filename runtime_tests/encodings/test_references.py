@@ -23,11 +23,11 @@ from posenc.parameters import Value
 from posenc.rope_types import ROPE_TYPES, geometric
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export.errors import PosencError
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets import Target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.common.errors import PosencError
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.scheme import scheme_target
 
 COMPUTES = ("arithmetic.py", "sources/", "joins/", "where/", "schemes/", "rope_types/", "sincos/", "lookup.py")
 """Where modules and their constants are computed."""

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.shared import Cli
 from posenc.parameters import Parameter, fit
-from posenc_export.exporter.options import LARGEST_SEED, ExportOptions
+from posenc_export.proof.exporter.options import LARGEST_SEED, ExportOptions
 
 
 def test_a_seed_has_a_range(cli: Cli) -> None:

@@ -12,16 +12,16 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Axis, Port, Start, axes_of, carrying
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec, UnsupportedSpec
+from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.manifest import Manifest
-from posenc_export.carries import keys_axis
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.runtimes import RUNTIMES, RunFailed, Runner
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
+from posenc_export.bundle.schema import read_manifest
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed, Runner
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 LENGTH, KEYS = 3, 7
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -115,7 +115,7 @@ def test_a_bundle_of_an_earlier_version_has_starts_that_are_among_nothing(small_
     as_json = {"name": "start", "axes": [{**vars(port.axes[0])}], "dtype": "int64"}
     for carries, expected in (({"end": 9}, Start(9)), ({"end": 9, "among": "seq"}, Start(9, "seq"))):
         inputs = [*data["inputs"], {**as_json, "carries": {"what": "start", **carries}}]  # type: ignore[misc]
-        read = Manifest.from_json({**_plain(data), "inputs": _plain(inputs)})
+        read = read_manifest({**_plain(data), "inputs": _plain(inputs)})
         assert [one.carries for one in carrying(read.inputs, Start)][-1] == expected
 
 

@@ -19,14 +19,14 @@ from posenc.parameters import Value
 from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec, UnsupportedSpec
-from posenc_export.errors import BadInput
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats import FORMATS
-from posenc_export.targets import Target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.plan import Plan, plan
-from posenc_export.validation.planning.scope import BUDGET, Scope
-from posenc_export.validation.planning.sizes import elements, trace_sizes
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.proof.planning.plan import Plan, plan
+from posenc_export.proof.planning.scope import BUDGET, Scope
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.scheme import scheme_target
+from posenc_export.write.targets.sizes import elements, trace_sizes
 
 RECORDS = {name: SCHEMES[name] for name in ("alibi", "t5_bias", "sincos_2d")}
 MAX_LEN, LONG = 70, 2**17

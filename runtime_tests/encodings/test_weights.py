@@ -15,8 +15,8 @@ from torch import nn
 import posenc
 import posenc_export
 from helpers.shared import Cli, need
-from posenc_export.errors import BadInput
-from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from helpers.graph_files import written
 from helpers.hostile_onnx import empty_nodes
 from helpers.longer import ROWS, buffered, session
 from helpers.shared import Cli
-from posenc_export.errors import BadInput
-from posenc_export.extending.data import TRAILER
+from posenc_export.common.errors import BadInput
+from posenc_export.read.extend.data import TRAILER
 
 CONFIG = "genai_config.json"
 
@@ -149,7 +149,7 @@ def test_millions_of_empty_nodes_are_refused_by_the_process_with_limits(tmp_path
         "import sys, posenc_export\n"
         "try:\n"
         "    posenc_export.extend(sys.argv[1], sys.argv[2], max_len=99)\n"
-        "except posenc_export.errors.BadInput as error:\n"
+        "except posenc_export.common.errors.BadInput as error:\n"
         "    peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM:'))\n"
         "    print(int(peak.split()[1]) // 1024, error)\n"
     )

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from helpers.graph_files import written
 from helpers.longer import foreign_file, longer, session
 from posenc.sincos.angle_addition import HIGH, LOW, MID, AngleAddition
-from posenc_export.errors import BadInput
-from posenc_export.extending import addition
-from posenc_export.extending.addition import Digits
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.interpret.sizes import default_sizes
-from posenc_export.reading.values import Array, Position
+from posenc_export.common.errors import BadInput
+from posenc_export.read.extend import addition
+from posenc_export.read.extend.addition import Digits
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.sizes import default_sizes
+from posenc_export.read.values import Array, Position
 
 INV_FREQ = 500000 ** (-np.arange(0, 64, 2) / 64)
 NEAR = 3e-7

@@ -14,15 +14,15 @@ from helpers.foreign.built import TRACED
 from helpers.graph_files import written
 from helpers.longer import ROWS, buffered, foreign_file, session
 from helpers.shared import Cli
-from posenc_export.errors import BadInput
-from posenc_export.extending import extend as parent
-from posenc_export.extending.request import Request
-from posenc_export.extending.result import CommonRun, Extended
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.interpret.sizes import default_sizes
-from posenc_export.reading.interpret.state import shape_of
-from posenc_export.reading.values import Array, Position
+from posenc_export.common.errors import BadInput
+from posenc_export.read.extend import extend as parent
+from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.result import CommonRun, Extended
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.sizes import default_sizes
+from posenc_export.read.interpret.state import shape_of
+from posenc_export.read.values import Array, Position
 
 LONG = 131072
 TOKENS = 12

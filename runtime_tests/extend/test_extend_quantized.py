@@ -11,9 +11,9 @@ from onnx import numpy_helper
 import posenc_export
 from helpers.graph_files import written
 from helpers.longer import foreign_file, longer, sinusoids
-from posenc_export.errors import BadInput
-from posenc_export.extending.model import Model
-from posenc_export.reading.values import Array
+from posenc_export.common.errors import BadInput
+from posenc_export.read.extend.model import Model
+from posenc_export.read.values import Array
 
 ROWS, LENGTH = 48, 700
 FOREIGN = ("roformer.plain-old.quantize_dynamic.onnx", "roformer.plain-old.rows-int8.onnx")

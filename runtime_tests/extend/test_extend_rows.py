@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from helpers.longer import sinusoids
-from posenc_export.extending.held import half_steps, held
-from posenc_export.extending.layouts import layout_of
-from posenc_export.reading.recognise.closed_forms import rows_of
-from posenc_export.reading.recognise.named import Form
-from posenc_export.reading.recognise.sinusoidal import rows_form
-from posenc_export.reading.values import Array
+from posenc_export.read.extend.held import half_steps, held
+from posenc_export.read.extend.layouts import layout_of
+from posenc_export.read.recognise.closed_forms import rows_of
+from posenc_export.read.recognise.named import Form
+from posenc_export.read.recognise.sinusoidal import rows_form
+from posenc_export.read.values import Array
 
 HALF = np.dtype(ml_dtypes.bfloat16)
 INV_FREQ = 10000 ** (-np.arange(0, 8, 2) / 8)

@@ -11,10 +11,10 @@ from onnx import numpy_helper
 from helpers.foreign.files import foreign_table
 from helpers.longer import buffered, foreign_file, longer, sinusoids
 from posenc.rope_types import ROPE_TYPES
-from posenc_export.errors import BadInput
-from posenc_export.extending.held import held
-from posenc_export.extending.model import Model
-from posenc_export.reading.values import Array
+from posenc_export.common.errors import BadInput
+from posenc_export.read.extend.held import held
+from posenc_export.read.extend.model import Model
+from posenc_export.read.values import Array
 
 LENGTH = 700
 OF_PLACE = {"head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "rows"}
@@ -107,7 +107,7 @@ def test_the_table_of_a_branch_that_long_calls_take_is_the_one_that_grows() -> N
 
 
 def test_a_wrong_row_is_seen_when_it_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from posenc_export.extending import tables
+    from posenc_export.read.extend import tables
 
     honest = held
 
@@ -129,7 +129,7 @@ def test_rows_of_another_form_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_beside_the_model_goes_beside_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from posenc_export.extending import model as room
+    from posenc_export.read.extend import model as room
 
     monkeypatch.setattr(room, "EXTERNAL_FROM", 1)
     model = onnx.load(str(buffered(tmp_path)))

@@ -7,12 +7,12 @@ import pytest
 
 from helpers.graph_files import written
 from helpers.longer import BUFFERED, ROWS, buffered, longer, session
-from posenc_export.errors import BadInput
-from posenc_export.extending.model import Model
-from posenc_export.extending.result import Grown
-from posenc_export.extending.walls import _continued
-from posenc_export.extending.work import extended
-from posenc_export.reading.values import Array
+from posenc_export.common.errors import BadInput
+from posenc_export.read.extend.model import Model
+from posenc_export.read.extend.result import Grown
+from posenc_export.read.extend.walls import _continued
+from posenc_export.read.extend.work import extended
+from posenc_export.read.values import Array
 
 LENGTH = 300
 

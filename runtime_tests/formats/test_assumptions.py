@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tolerance, no_tables
 from posenc.ports import BATCH, SEQ, Port, fixed
-from posenc_export.errors import ExportFailed
-from posenc_export.formats import Request
-from posenc_export.formats.capture import findings
-from posenc_export.formats.exported_program import capture_program
+from posenc_export.common.errors import ExportFailed
+from posenc_export.write.formats import Request
+from posenc_export.write.formats.capture import findings
+from posenc_export.write.formats.exported_program import capture_program
 
 X = Port("x", (BATCH, SEQ, fixed(4)), "float32")
 ROWS = 20

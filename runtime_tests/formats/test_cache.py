@@ -16,12 +16,12 @@ from helpers.shared import Cli
 from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import Spec
-from posenc_export.arrays import to_numpy
 from posenc_export.bundle.folder import MANIFEST, Bundle
-from posenc_export.errors import BadInput
-from posenc_export.formats import FORMATS, cache, npz_file, safetensors_file
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.arrays import to_numpy
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import ValidateOptions, Verdict
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.write.formats import FORMATS, cache, npz_file, safetensors_file
 
 ROWS = 70
 FILE = FORMATS["cache"].file

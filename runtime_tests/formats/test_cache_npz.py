@@ -20,10 +20,10 @@ from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.errors import ExportFailed
-from posenc_export.formats import FORMATS, npz_file
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.errors import ExportFailed
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.write.formats import FORMATS, npz_file
 
 NPZ = FORMATS["cache-npz"]
 FILE = NPZ.file

@@ -19,13 +19,13 @@ import posenc_export
 from helpers.shared import need
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Positions, UnsupportedSpec
+from posenc_export.bundle.carries import are_looked_up, limits_of
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.carries import are_looked_up, limits_of
-from posenc_export.errors import BadInput
-from posenc_export.formats.onnx.checked_positions import check_positions
-from posenc_export.validation.judging.verdict import Verdict
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.write.formats.onnx.checked_positions import check_positions
 
 MAX_LEN = 70
 WAYS: tuple[Positions | None, ...] = (None, "offset", "explicit", "mask")

@@ -11,12 +11,12 @@ from onnx import TensorProto, helper
 import posenc
 from helpers.shared import ROOT, Cli, one_of_each
 from posenc.scheme import SCHEMES
-from posenc_export.formats import OPSETS
-from posenc_export.formats.onnx import loading, read_onnx
-from posenc_export.formats.onnx.browsers import RUNS_IN
-from posenc_export.formats.onnx.compatibility import Claim, claims, external_files, operators_used, refused
-from posenc_export.formats.onnx.loading import installed_release, why_refused
-from posenc_export.formats.onnx.phones import phone_claims
+from posenc_export.write.formats import OPSETS
+from posenc_export.write.formats.onnx import loading, read_onnx
+from posenc_export.write.formats.onnx.browsers import RUNS_IN
+from posenc_export.write.formats.onnx.compatibility import Claim, claims, external_files, operators_used, refused
+from posenc_export.write.formats.onnx.loading import installed_release, why_refused
+from posenc_export.write.formats.onnx.phones import phone_claims
 from scripts.compat_table import PHONES, Cell, cells
 from scripts.old_runtimes import export, files, spec_of
 from scripts.phones import samples

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.shared import one_of_each
-from posenc_export.formats.onnx import read_onnx
-from posenc_export.formats.onnx.browsers import RUNS_IN, browser_claims
+from posenc_export.write.formats.onnx import read_onnx
+from posenc_export.write.formats.onnx.browsers import RUNS_IN, browser_claims
 from scripts.compat_table import BROWSERS, cells
 from scripts.old_runtimes import export
 from scripts.phones import samples

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from posenc.ports import Array, Axis, Port, fixed
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.formats.onnx.cutting import counts, from_elsewhere, pruned, start_input
-from posenc_export.formats.onnx.tensors import look_ups, stored_tensors
-from posenc_export.runtimes import RunFailed
-from posenc_export.runtimes.onnx_runtime import part_runner
-from posenc_export.validation.stored.rows_read import Calls, axes_read, rows_read
+from posenc_export.proof.runtimes import RunFailed
+from posenc_export.proof.runtimes.onnx_runtime import part_runner
+from posenc_export.proof.stored.rows_read import Calls, axes_read, rows_read
+from posenc_export.write.formats.onnx.cutting import counts, from_elsewhere, pruned, start_input
+from posenc_export.write.formats.onnx.tensors import look_ups, stored_tensors
 
 X = Port("x", (Axis("seq", "length"), fixed(3)), "float32")
 TABLE = np.arange(60, dtype=np.float32).reshape(20, 3)

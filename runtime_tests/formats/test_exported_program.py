@@ -20,14 +20,14 @@ from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
 from posenc.spec import Method, Mode, Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.errors import ExportFailed
-from posenc_export.formats import Request
-from posenc_export.formats.calls import Calls, calls_of
-from posenc_export.formats.exported_program import capture_program
-from posenc_export.formats.guards import too_narrow
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.verdict import ValidateOptions, worst
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.errors import ExportFailed
+from posenc_export.proof.judging.verdict import ValidateOptions, worst
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.write.formats import Request
+from posenc_export.write.formats.calls import Calls, calls_of
+from posenc_export.write.formats.exported_program import capture_program
+from posenc_export.write.formats.guards import too_narrow
+from posenc_export.write.targets.scheme import scheme_target
 
 
 def forms() -> Iterator[Any]:

@@ -27,11 +27,11 @@ from posenc.sincos.direct import HOLDS_POSITIONS, IN_FLOAT64
 from posenc.sincos.series import DIVIDES
 from posenc.sources.rotary.xpos import OVERFLOWS
 from posenc.spec import DType, Spec, UnsupportedSpec
-from posenc_export.arrays import numpy_dtype
-from posenc_export.carries import keys_axis
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.formats.onnx.dtypes import HALVES as CONVERTERS
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.bundle.carries import keys_axis
+from posenc_export.common.arrays import numpy_dtype
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.formats.onnx.dtypes import HALVES as CONVERTERS
+from posenc_export.write.targets.scheme import scheme_target
 
 HALVES: Mapping[str, DType] = {"float16": "fp16", "bfloat16": "bf16"}
 ROUNDINGS = 2

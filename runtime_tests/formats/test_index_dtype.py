@@ -23,17 +23,17 @@ from posenc.parameters import Value
 from posenc.ports import Array, Extents, Indices, Mask, Positions, Start, carrying
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec, UnsupportedSpec
-from posenc_export.arrays import call_on_arrays
-from posenc_export.errors import BadInput
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats.onnx.providers import placements
-from posenc_export.formats.onnx.providers.nodes import TypedNode, typed_nodes
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.sizes import trace_sizes
-from posenc_export.validation.stored.rebuilding import spec_of
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.stored.rebuilding import spec_of
+from posenc_export.write.formats.onnx.providers import placements
+from posenc_export.write.formats.onnx.providers.nodes import TypedNode, typed_nodes
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
+from posenc_export.write.targets.sizes import trace_sizes
 
 INTS = (Positions, Start, Mask, Extents, Indices)
 MODES: tuple[Mode, ...] = ("dynamic", "baked")
@@ -204,7 +204,8 @@ def test_a_position_in_int64_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "name"), one_of_each(product(("explicit", "offset"), ("sinusoidal", "rope", "xpos", "alibi")), str)
+    ("positions", "name"),
+    one_of_each(product(("explicit", "offset"), ("sinusoidal", "rope", "xpos", "alibi")), lambda pair: pair[0]),
 )
 def test_a_file_refuses_positions_up_to_the_last_int32(tmp_path: Path, positions: Any, name: str) -> None:
     import onnxruntime
@@ -285,9 +286,6 @@ def test_a_module_decides_its_own_integers(cli: Cli) -> None:
 def counting_classes() -> Iterator[tuple[type, str]]:
     """Yield every class of modules that has one of the two dtypes, of its own or of a class before it."""
     for found in pkgutil.walk_packages(posenc.__path__, "posenc."):
-        # modules of 0.1's names say so with a warning
-        if found.name.startswith(("posenc.families", "posenc_models", "posenc.integrations", "posenc.moved")):
-            continue
         for kind in vars(importlib.import_module(found.name)).values():
             if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and kind.__module__ == found.name:
                 yield from ((kind, name) for name in ("count_dtype", "integer_dtype") if hasattr(kind, name))

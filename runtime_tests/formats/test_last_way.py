@@ -12,11 +12,11 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 
 from posenc.encoding import Encoding, Tolerance, no_tables
 from posenc.ports import BATCH, SEQ, Port, fixed
-from posenc_export.errors import ExportFailed, first_line
-from posenc_export.formats import Request, quiet
-from posenc_export.formats.onnx import attention
-from posenc_export.formats.onnx.refusals import why
-from posenc_export.formats.onnx.traced import Traced, traced
+from posenc_export.common.errors import ExportFailed, first_line
+from posenc_export.write.formats import Request, quiet
+from posenc_export.write.formats.onnx import attention
+from posenc_export.write.formats.onnx.refusals import why
+from posenc_export.write.formats.onnx.traced import Traced, traced
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 SIZES, OTHER = {"batch": 3, "seq": 11}, {"batch": 2, "seq": 7}

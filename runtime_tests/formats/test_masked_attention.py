@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from helpers.shared import one_of_each
-from posenc_export.formats import quiet
-from posenc_export.formats.onnx import attention
-from posenc_export.formats.onnx.folded import name_folded
+from posenc_export.write.formats import quiet
+from posenc_export.write.formats.onnx import attention
+from posenc_export.write.formats.onnx.folded import name_folded
 
 
 class Attention(nn.Module):

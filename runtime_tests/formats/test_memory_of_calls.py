@@ -20,18 +20,18 @@ from helpers.shared import Once
 from posenc.ports import Array, Port
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Mode, Spec, UnsupportedSpec
-from posenc_export.arrays import numpy_dtype
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.cpp.uses import Uses, in_place
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.exporter.embedding import uses_of
-from posenc_export.formats.onnx.memory import may_replace, unread
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.recording.record import record
-from posenc_export.validation.recording.unread import unread as unread_by_module
+from posenc_export.common.arrays import numpy_dtype
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.exporter.embedding import uses_of
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.recording.record import record
+from posenc_export.proof.recording.unread import unread as unread_by_module
+from posenc_export.write.cpp.uses import Uses, in_place
+from posenc_export.write.formats.onnx.memory import may_replace, unread
+from posenc_export.write.targets.scheme import scheme_target
 
 X = "(float[N, N] x, float[N, N] other) => (float[N, N] y)"
 GRAPHS = {

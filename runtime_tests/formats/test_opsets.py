@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from helpers.shared import one_of_each
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
-from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput, ExportFailed
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats import DEFAULT_OPSET, FALLBACK_OPSETS, OPSETS
-from posenc_export.targets.module import module_target
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.bundle.schema import read_manifest
+from posenc_export.common.errors import BadInput, ExportFailed
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.write.formats import DEFAULT_OPSET, FALLBACK_OPSETS, OPSETS
+from posenc_export.write.targets.module import module_target
+from posenc_export.write.targets.scheme import scheme_target
 from scripts.compat_table import cells
 
 ROPE = Spec("dynamic", "exact", "explicit", 70)
@@ -40,7 +40,7 @@ def check_says(result: ExportResult, opset: int) -> None:
     file, record = onnx.load(result.folder / "model.onnx"), OPSETS[opset]
     assert {o.domain: o.version for o in file.opset_import}[""] == opset
     assert file.ir_version == record.ir_version
-    manifest = Manifest.from_json(json.loads((result.folder / "manifest.json").read_text(encoding="utf-8")))
+    manifest = read_manifest(json.loads((result.folder / "manifest.json").read_text(encoding="utf-8")))
     assert (manifest.opset, manifest.ir_version) == (opset, record.ir_version)
     assert manifest.loads_on == f"ONNX Runtime >= {record.onnx_runtime}"
     line = f"* opset: {opset} ({manifest.opset_reason}), IR version {record.ir_version}: {manifest.loads_on}"

@@ -18,13 +18,13 @@ from helpers.hostile import add
 from helpers.shared import need
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.errors import BadInput
-from posenc_export.exporter.options import ExportOptions, check_options
-from posenc_export.formats.aoti_package import NEEDS, compiler_settings, cpu_problem
-from posenc_export.formats.exported_program import AOTI
-from posenc_export.runtimes import RUNTIMES, Missing, RunFailed
-from posenc_export.runtimes.cpp import TORCH, started
-from posenc_export.validation.judging.verdict import worst
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter.options import ExportOptions, check_options
+from posenc_export.proof.judging.verdict import worst
+from posenc_export.proof.runtimes import RUNTIMES, Missing, RunFailed
+from posenc_export.proof.runtimes.cpp import TORCH, started
+from posenc_export.write.formats.aoti_package import NEEDS, compiler_settings, cpu_problem
+from posenc_export.write.formats.exported_program import AOTI
 
 AVX2 = dict.fromkeys(NEEDS["avx2"], True)
 AVX512 = {**AVX2, **dict.fromkeys(NEEDS["avx512"], True)}

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 from helpers.bundles import edit
 from helpers.shared import Cli
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, Operator, operators_of, required_operators
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, Operator, operators_of, required_operators
+from posenc_export.write.targets.scheme import scheme_target
 
 Config = dict[str, dict[int, set[str]]]
 

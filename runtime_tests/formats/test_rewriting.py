@@ -12,14 +12,14 @@ from helpers.shared import one_of_each
 from posenc.joins.apply_rotary import ApplyRotary
 from posenc.sincos import AngleAddition
 from posenc.spec import Spec
-from posenc_export.arrays import to_torch
 from posenc_export.bundle.case import Case
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.formats import ROTARY_OPS
-from posenc_export.formats.onnx.rotary_op import RotaryOperator, with_rotary_op
-from posenc_export.formats.rewriting import rewritten, shallow_copy
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.common.arrays import to_torch
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.formats import ROTARY_OPS
+from posenc_export.write.formats.onnx.rotary_op import RotaryOperator, with_rotary_op
+from posenc_export.write.formats.rewriting import rewritten, shallow_copy
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 SCHEMES: list[tuple[str, Mapping[str, Any], Any]] = [
     ("rope", {"head_dim": 16}, "explicit"),

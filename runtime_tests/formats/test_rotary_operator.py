@@ -15,10 +15,10 @@ from helpers.combinations import MAX_LEN, Parameters, run
 from helpers.shared import one_of_each
 from posenc.spec import Spec
 from posenc_export.bundle.folder import MANIFEST, Bundle
-from posenc_export.errors import BadInput
-from posenc_export.formats import ROTARY_OPS
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.write.formats import ROTARY_OPS
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 32}
 

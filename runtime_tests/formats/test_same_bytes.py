@@ -13,10 +13,10 @@ from helpers.digests import digests
 from helpers.shared import with_tests
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.formats import Digests, Request
-from posenc_export.formats.torchscript import _digests, script
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.formats import Digests, Request
+from posenc_export.write.formats.torchscript import _digests, script
+from posenc_export.write.targets.scheme import scheme_target
 
 pytestmark = pytest.mark.exhaustive
 

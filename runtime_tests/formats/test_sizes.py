@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from posenc_export.formats.onnx.sizes import Size, outputs_by_node, sizes_of, worst
+from posenc_export.write.formats.onnx.sizes import Size, outputs_by_node, sizes_of, worst
 
 HEAD = '<ir_version: 8, opset_import: ["": 18, "made.up": 1]> g'
 INPUTS = {

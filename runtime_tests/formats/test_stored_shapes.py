@@ -8,8 +8,8 @@ import onnxruntime
 import pytest
 
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.scheme import scheme_target
 
 
 def test_shapes_of_heads_are_stored_and_unlike_batches_and_wrong_positions_are_refused(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.shared import required
-from posenc_export.runtimes import Missing
-from posenc_export.runtimes.browser.chromium import check_browser, find_chromium, launch
+from posenc_export.proof.runtimes import Missing
+from posenc_export.proof.runtimes.browser.chromium import check_browser, find_chromium, launch
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

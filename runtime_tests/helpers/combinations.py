@@ -14,9 +14,9 @@ from posenc.parameters import Value
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Method, Positions, Spec, UnsupportedSpec
-from posenc_export.exporter import ExportOptions, ExportResult, export_target
-from posenc_export.formats.header.functions import FUNCTIONS
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.write.formats.header.functions import FUNCTIONS
+from posenc_export.write.targets.scheme import scheme_target
 
 MAX_LEN = 70
 MODES: list[tuple[Any, Method]] = [("baked", "exact"), ("dynamic", "exact"), ("dynamic", "trig")]
@@ -97,7 +97,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
 
 def combinations() -> Iterator[Any]:
-    """Every one; for the quick run each mode of a family, and the dtypes that a family has functions for."""
+    """Every one; for the quick run each family, and the modes and dtypes of those that headers have functions for."""
     seen: set[object] = set()
     for scheme in SCHEMES:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
@@ -106,7 +106,8 @@ def combinations() -> Iterator[Any]:
             for dtype in dtypes(scheme, family, spec, params) if family else ():
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
-                choices = {(family, mode), (family if family in FUNCTIONS else "", dtype)}
+                headers = family if family in FUNCTIONS else ""
+                choices = {family, (headers, mode), (headers, dtype)}
                 quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and bool(choices - seen)
                 seen |= choices if quick else set()
                 marks = () if quick else (pytest.mark.exhaustive,)

@@ -16,9 +16,9 @@ import torch
 from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.targets import Target
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.scheme import scheme_target
 
 HERE = Path(__file__).parents[1] / "cpp"
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow")

@@ -11,10 +11,10 @@ import onnxruntime
 import torch
 
 from posenc.ports import Array
-from posenc_export.arrays import call_on_arrays, to_stored
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.errors import check_machine
+from posenc_export.common.arrays import call_on_arrays, to_stored
+from posenc_export.common.errors import check_machine
 
 Graph = Callable[[Mapping[str, Array]], list[bytes]]
 

@@ -6,9 +6,9 @@ from typing import get_args
 from helpers.file_contents import digest_of
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.formats import FORMATS
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.targets.scheme import scheme_target
 
 WRITTEN = ("onnx", "torchscript", "pt2", "header", "header-c99")
 """An AOTInductor package is not among them: it holds the sources that were compiled, with names of scratch folders."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.recognise.encodings import encodings_of
-from posenc_export.reading.recognise.named import Named
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.recognise.encodings import encodings_of
+from posenc_export.read.recognise.named import Named
 
 
 def named(path: Path, sequence: int | None = None) -> list[Named]:

@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from posenc_export.reading.recognise.windows import differences
-from posenc_export.reading.values import Array
+from posenc_export.read.recognise.windows import differences
+from posenc_export.read.values import Array
 
 SAID = "not recognised"
 """The truth of a graph whose positions have no form that a reader knows: it must say so."""

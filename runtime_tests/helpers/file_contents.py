@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import torch
 
-from posenc_export.formats.torchscript import archive_digests, unmangled
+from posenc_export.write.formats.torchscript import archive_digests, unmangled
 
 TYPES = re.compile(rb"__torch__(?:\.\w+)*\.(\w+)|c__torch__(?:\.\w+)*\n(\w+)\n|\b(?:posenc|known)(?:\.\w+)+\.(\w+)")
 """Classes as TorchScript and torch.export name them: by the module that they stand in."""

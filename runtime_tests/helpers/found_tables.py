@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.validation.checks import CHECKS, Context, Finding
+from posenc_export.proof.checks import CHECKS, Context, Finding
 
 
 def finding(bundle: Path, trusted: bool = False) -> Finding:

@@ -10,9 +10,9 @@ import onnxruntime
 import torch
 from onnx import numpy_helper
 
-from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.values import Array
+from posenc_export.read.graph import Graph
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.values import Array
 
 onnxruntime.set_default_logger_severity(4)  # graphs that must fail would say so on the terminal
 

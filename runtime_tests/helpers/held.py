@@ -14,16 +14,16 @@ from helpers.combinations import DTYPES, MAX_LEN, MODES, POSITIONS, combinations
 from known import absolute, lies, packages, relative, rotary, shapes, wrong
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec, UnsupportedSpec
-from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
-from posenc_export.errors import PosencError
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.formats import FORMATS
-from posenc_export.targets import Target
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.report.rows import tables
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.errors import PosencError
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.report.rows import tables
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.targets import Target
 from posenc_models import ModelConfig, load_config
 
 DATA = Path(__file__).parents[1] / "data"

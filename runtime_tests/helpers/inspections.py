@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from posenc_export.reading.inspection import SCHEMA_VERSION, Encoding, Inspection
+from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, Inspection
 
 
 def rotary(layers: Sequence[int], rope_theta: float = 10000.0, **parameters: Any) -> Encoding:

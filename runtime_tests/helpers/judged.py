@@ -13,11 +13,11 @@ from posenc.parameters import Value
 from posenc.scheme import SCHEMES
 from posenc.spec import Method, Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
-from posenc_export.validation.judging.compare import judge, measure
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.sizes import trace_sizes
-from posenc_export.validation.recording.record import record
+from posenc_export.proof.judging.compare import judge, measure
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.recording.record import record
+from posenc_export.write.targets.sizes import trace_sizes
 
 MAX_LEN = 70
 FEW = 2**14

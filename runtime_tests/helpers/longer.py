@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from helpers.foreign.files import foreign_files
 from helpers.graph_files import written
-from posenc_export.extending.request import Request
-from posenc_export.extending.work import Work, extended
-from posenc_export.reading.values import Array
+from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.work import Work, extended
+from posenc_export.read.values import Array
 
 ROWS, WIDTH = 48, 16
 BUFFERED = """

@@ -15,9 +15,9 @@ from torch import nn
 
 import posenc_export
 from posenc.ports import Array, Axis, Indices, Mask, Port, axes_of
-from posenc_export.arrays import call_on_arrays
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.errors import PosencError
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.errors import PosencError
+from posenc_export.write.inputs.ports import parse_ports
 from whole import Whole
 
 FILES = ("text", "decoders", "vision", "speech")

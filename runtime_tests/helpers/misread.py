@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from helpers.graph_files import written
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.inspection import Inspection
-from posenc_export.reading.values import Array
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.inspection import Inspection
+from posenc_export.read.values import Array
 
 FREQUENCIES = (1e4 ** (-np.arange(0, 16, 2) / 16)).astype(np.float32)
 """Of heads of 16 features."""

@@ -10,10 +10,10 @@ import onnxruntime
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from posenc_export.reading.graph import Node
-from posenc_export.reading.graph.attributes import attributes
-from posenc_export.reading.graph.store import Store
-from posenc_export.reading.values import Array
+from posenc_export.read.graph import Node
+from posenc_export.read.graph.attributes import attributes
+from posenc_export.read.graph.store import Store
+from posenc_export.read.values import Array
 
 Arrays = Sequence[Array | None]
 

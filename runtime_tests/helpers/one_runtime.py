@@ -8,8 +8,8 @@ from helpers.samples import Parameters, every_sample
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.proof.judging.verdict import ValidateOptions, Verdict
+from posenc_export.proof.running.run import validate_bundle
 
 BAKED = ("sinusoidal", "rope", "alibi", "interpolated", "sine_2d", "timestep")
 """Schemes that are tried baked as well: one of each kind of table."""

@@ -14,13 +14,13 @@ import pytest
 from helpers.browser import REQUIRED_BY
 from helpers.shared import required
 from posenc_export.bundle.folder import Bundle
-from posenc_export.pages.content import Content, content_of
-from posenc_export.runtimes import Missing
-from posenc_export.runtimes.npm import package
-from posenc_export.validation.apart.parent import in_process
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.report.basis import basis_of
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.apart.parent import in_process
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.report.basis import basis_of
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.proof.runtimes import Missing
+from posenc_export.proof.runtimes.npm import package
+from posenc_export.show.pages.content import Content, content_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -5,10 +5,10 @@ from torch import nn
 
 from posenc.encoding import Encoding
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.targets.module import own_encoding
-from posenc_export.validation.recording.own_module import OwnCase, own_case
-from posenc_export.validation.recording.record import record
+from posenc_export.proof.recording.own_module import OwnCase, own_case
+from posenc_export.proof.recording.record import record
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.module import own_encoding
 
 X = ("x: float32[batch, seq, 8]",)
 MASKED = (*X, "mask: int64[batch, seq] mask")

@@ -12,8 +12,8 @@ from typing import Any
 import posenc
 from helpers.judged import Form, planned
 from posenc.rope_types import ROPE_TYPES
-from posenc_export.arrays import call_on_arrays
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.write.targets.feeds import feeds_for
 
 HOME = Path(posenc.__file__).parent
 STEP = 5

@@ -20,20 +20,20 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.inspection import Encoding, Finding, Inspection
-from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.interpret.feeds import input_values
-from posenc_export.reading.interpret.roles import roles_of
-from posenc_export.reading.interpret.sizes import default_sizes
-from posenc_export.reading.layers import WHOLE, attentions_of
-from posenc_export.reading.recognise.accounts import Account, Tracer, _values_of, accounts_of
-from posenc_export.reading.recognise.flow import Flow
-from posenc_export.reading.usual import usual_run
-from posenc_export.reading.values import Position, Run
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.graph import Graph
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.inspection import Encoding, Finding, Inspection
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.interpret.feeds import input_values
+from posenc_export.read.interpret.roles import roles_of
+from posenc_export.read.interpret.sizes import default_sizes
+from posenc_export.read.layers import WHOLE, attentions_of
+from posenc_export.read.recognise.accounts import Account, Tracer, _values_of, accounts_of
+from posenc_export.read.recognise.flow import Flow
+from posenc_export.read.usual import usual_run
+from posenc_export.read.values import Position, Run
 
 Array = NDArray[np.generic]
 Floats = NDArray[np.float64]
@@ -126,7 +126,7 @@ def inspected(path: Path) -> Inspection:
 
 def held(path: Path, config: Path | None) -> tuple[Finding, ...]:
     """Return the findings of `inspect --config`."""
-    from posenc_export.reading.comparing.config import compare_config
+    from posenc_export.read.comparing.config import compare_config
 
     inspection = inspected(path)
     return (*inspection.findings, *(() if config is None else compare_config(inspection, config)))

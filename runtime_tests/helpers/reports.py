@@ -6,8 +6,8 @@ from rich.console import Console
 
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cli.output.tables import print_report
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.verdict import Against, Basis, Comparison, Verdict
+from posenc_export.proof.judging.verdict import Against, Basis, Comparison, Verdict
+from posenc_export.proof.runtimes import RUNTIMES
 
 BASIS = Basis("0" * 64)
 FILE_CHECKS = ("integrity", "purity", "determinism", "static-axis", "structure", "lost-input")

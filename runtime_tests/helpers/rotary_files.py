@@ -13,7 +13,7 @@ from helpers.stored import put_right
 from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import Spec
-from posenc_export.formats import FORMATS, safetensors_file
+from posenc_export.write.formats import FORMATS, safetensors_file
 
 BAKED = Spec("baked", "exact", "explicit", 70)
 SMALL: dict[str, Value] = {"head_dim": 16}

@@ -11,9 +11,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.values import Run
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.values import Run
 
 HEADS, DIM = 4, 16
 

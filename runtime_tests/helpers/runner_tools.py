@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes.cpp import ORT, TORCH
+from posenc_export.proof.runtimes.cpp import ORT, TORCH
 
 PROGRAMS = {"ort_runner": (ORT, "ort-cpp", "model.onnx"), "torch_runner": (TORCH, "libtorch-cpp", "model.pt")}
 SANITIZED = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1"}

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc_export.serving.library import Library, find_library
-from posenc_export.serving.offer import offer_of
-from posenc_export.serving.server import Server
+from posenc_export.show.serving.library import Library, find_library
+from posenc_export.show.serving.offer import offer_of
+from posenc_export.show.serving.server import Server
 
 SECONDS = 20.0
 """How long a test waits for an answer."""
@@ -21,7 +21,7 @@ SECONDS = 20.0
 
 def made_library(folder: Path) -> Library:
     """Make a package that has the names of onnxruntime-web's files, and find it."""
-    from posenc_export.serving.library import BUILDS
+    from posenc_export.show.serving.library import BUILDS
 
     (folder / "dist").mkdir(parents=True)
     for name in (name for names in BUILDS.values() for name in names):

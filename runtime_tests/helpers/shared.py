@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from posenc.spec import Spec
-from posenc_export.runtimes import RUNTIMES, Missing
+from posenc_export.proof.runtimes import RUNTIMES, Missing
 
 DATA = Path(__file__).parents[1] / "data"
 ROOT = Path(__file__).parents[2]

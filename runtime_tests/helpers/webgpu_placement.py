@@ -12,9 +12,9 @@ from threading import Thread
 
 from playwright.sync_api import Page, sync_playwright
 
-from posenc_export.formats.onnx.compatibility import WEB
-from posenc_export.runtimes.browser.chromium import find_chromium, launch
-from posenc_export.runtimes.npm import package
+from posenc_export.proof.runtimes.browser.chromium import find_chromium, launch
+from posenc_export.proof.runtimes.npm import package
+from posenc_export.write.formats.onnx.compatibility import WEB
 
 PAGE = """<script type="module">
 import * as ort from "/dist/ort.webgpu.min.mjs";

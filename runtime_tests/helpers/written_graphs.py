@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from posenc_export.errors import BadInput
-from posenc_export.reading.graph.read import read_graph
+from posenc_export.common.errors import BadInput
+from posenc_export.read.graph.read import read_graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 Nodes = Sequence[onnx.NodeProto]

@@ -92,7 +92,7 @@ EXPORT = ("--dynamic", "-f", "onnx", "--runtime", "ort-cpu")
 def test_a_wrong_reading_is_refused_and_what_agrees_is_named(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
     path = config_file(tmp_path, DEEPSEEK)
     result = cli("export", "--from-hf", path, "-p", "layout=halves", *EXPORT, "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
@@ -103,7 +103,7 @@ def test_a_wrong_reading_is_refused_and_what_agrees_is_named(
 
 @pytest.mark.exhaustive
 def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
     config = ModelConfig.of(CONFIGS["halves"])
     result = posenc_export.export(config, to=tmp_path / "out", **ONNX, head_dim=8)
     wrong = [v for v in result.verdicts if v.status == "fail"]
@@ -118,7 +118,7 @@ def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: p
 def test_a_table_is_held_where_it_is_meant_to_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, positions: str
 ) -> None:
-    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
     settings = {**ONNX, "mode": "baked", "positions": positions, "output": "cos_sin"}
     result = posenc_export.export(ModelConfig.of(LONGROPE), to=tmp_path / "out", **settings)
     assert result.passed
@@ -133,7 +133,7 @@ def test_a_table_is_held_where_it_is_meant_to_agree(
 
 @pytest.mark.exhaustive
 def test_both_sides_of_a_switch_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
     content = {**LONGROPE, "original_max_position_embeddings": 1000}
     result = posenc_export.export(ModelConfig.of(content), to=tmp_path / "out", **ONNX)
     assert result.passed
@@ -202,7 +202,7 @@ def test_a_crash_is_a_failed_row_and_never_ends_the_tool(tmp_path: Path, monkeyp
         raise AskingFailed("the process that asked the model ended with signal 11: no word")
 
     monkeypatch.setattr(InProcess, "answers", crash)
-    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
     config = ModelConfig.of(CONFIGS["halves"])
     result = posenc_export.export(config, to=tmp_path / "out", formats=["onnx"], runtimes=["ort-cpu"])
     assert [(v.subject, v.check) for v in result.verdicts if v.status == "fail"] == [("config", "model")]

@@ -22,7 +22,7 @@ from posenc_models.replacing.diffusion.columns import Stand
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 PAGE = (ROOT / "docs" / "rotary.md").read_text(encoding="utf-8").partition("<!-- counted in diffusers -->")[2]
-LEAST = 56
+LEAST = 29
 """Rotary classes of diffusers that are replaced."""
 ROW = re.compile(r"^\| (\w+\.\w+) \| (replaced|refused|cannot be built) \| (.*) \|$", re.MULTILINE)
 ROWS = {name: (word, why) for name, word, why in ROW.findall(PAGE)}
@@ -38,12 +38,9 @@ def of_flux() -> tuple[Any, dict[str, Any]]:
     return model, {**call, **states, "pooled_projections": torch.randn(1, 32)}
 
 
-def of_qwen() -> tuple[Any, dict[str, Any]]:
+def of_qwen() -> Any:
     sizes = {**SMALL, "in_channels": 16, "out_channels": 4, "attention_head_dim": 16, "joint_attention_dim": 16}
-    model = diffusers.QwenImageTransformer2DModel(**sizes, axes_dims_rope=(8, 4, 4))
-    states = {"hidden_states": torch.randn(1, 24, 16), "encoder_hidden_states": torch.randn(1, 7, 16)}
-    mask = {"encoder_hidden_states_mask": torch.ones(1, 7, dtype=torch.int64), "timestep": torch.tensor([0.5])}
-    return model, {**states, **mask, "img_shapes": [[(1, 4, 6)]]}
+    return diffusers.QwenImageTransformer2DModel(**sizes, axes_dims_rope=(8, 4, 4))
 
 
 def of_wan() -> tuple[Any, dict[str, Any]]:
@@ -59,7 +56,7 @@ def of_z_image() -> tuple[Any, dict[str, Any]]:
     return model, {"x": [torch.randn(4, 1, 8, 6)], "t": torch.tensor([0.5]), "cap_feats": [torch.randn(5, 16)]}
 
 
-MODELS = {"flux": of_flux, "qwen": of_qwen, "wan": of_wan, "z_image": of_z_image}
+MODELS = {"flux": of_flux, "wan": of_wan, "z_image": of_z_image}
 
 
 class Called(nn.Module):
@@ -122,41 +119,39 @@ def test_wrong_frequencies_would_be_seen() -> None:
     assert float((off - theirs).abs().max()) > 1e-4 * float(theirs.abs().max())
 
 
-def float64_of(places: list[Any], dims: list[int]) -> Any:
-    """Return the angles of places on axes: the pairs of an axis of d features at theta^(-2k/d)."""
-    parts = [
-        np.multiply.outer(np.asarray(p, float), 1e4 ** (-np.arange(0, d, 2) / d))
-        for p, d in zip(places, dims, strict=True)
-    ]
-    return np.concatenate(parts, -1)
-
-
-def test_centred_rows_and_columns_are_within_a_rounding_of_float64() -> None:
-    model, _ = of_qwen()
+def test_ids_of_any_kind_are_within_a_rounding_of_float64() -> None:
+    model, _ = of_flux()
     replace_rotary(model)
-    pictures, text = model.pos_embed([(1, 33, 50)], torch.device("cpu"), max_txt_seq_len=400)
-    rows, columns = np.divmod(np.arange(33 * 50), 50)
-    # 33 rows are those from -17 to 15, 50 columns those from -25 to 24; text begins behind 24
-    angles = float64_of([0 * rows, rows - 17, columns - 25], [8, 4, 4])
-    words = float64_of([25 + np.arange(400)] * 3, [8, 4, 4])
-    for numbers, expected in ((pictures, angles), (text, words)):
-        assert numbers.dtype == torch.complex64
-        assert np.abs(numbers.numpy() - np.exp(1j * expected)).max() <= 1e-7
+    ids = torch.linspace(-90, 300, 150).view(50, 3)
+    cos, sin = model.pos_embed(ids)
+    dims = zip(ids.double().numpy().T, (4, 4, 8), strict=True)
+    # the pairs of an axis of d features at theta^(-2k/d), every column twice
+    angles = [np.multiply.outer(places, 1e4 ** (-np.arange(0, d, 2) / d)) for places, d in dims]
+    expected = np.repeat(np.exp(1j * np.concatenate(angles, -1)), 2, -1)
+    assert np.abs(cos.numpy() + 1j * sin.numpy() - expected).max() <= 1e-7
 
 
-def test_fast_columns_are_right_where_theirs_are_float32() -> None:
-    model: Any = diffusers.LTXVideoTransformer3DModel(num_layers=1, num_attention_heads=2, attention_head_dim=13)
-    before, coords = model.rope, torch.rand(1, 3, 40) * torch.tensor([20.0, 2048.0, 2048.0]).view(1, 3, 1)
-    replace_rotary(model)
-    states = torch.zeros(1, 40, 1)
-    fractions = 2 * coords[0].double().numpy() / np.array([[20], [2048], [2048]]) - 1
-    speeds = np.pi / 2 * 1e4 ** (np.arange(4) / 3)
-    # the lowest frequency of each axis first, every column twice, behind two that never turn
-    angles = np.repeat((fractions.T[:, None, :] * speeds[:, None]).reshape(40, 12), 2, -1)
-    expected = np.cos(np.concatenate([np.zeros((40, 2)), angles], -1))
-    errors = [np.abs(rope(states, video_coords=coords)[0][0].numpy() - expected).max() for rope in (model.rope, before)]
-    assert errors[0] <= 1e-7
-    assert errors[1] > 1e-5
+def test_a_module_that_is_called_otherwise_is_refused_in_a_line() -> None:
+    model = of_qwen()
+    rope = model.pos_embed
+    with pytest.raises(
+        ValueError, match=r"pos_embed \(QwenEmbedRope\) cannot be replaced: expected forward\(ids\)"
+    ) as caught:
+        replace_rotary(model)
+    assert str(caught.value).endswith(
+        "it has forward(video_fhw, device, max_txt_seq_len); keep it, or replace it by hand"
+    )
+    assert model.pos_embed is rope
+
+
+def test_a_module_that_fails_when_it_is_asked_is_refused_in_a_line() -> None:
+    model, _ = of_wan()
+    model.rope.patch_size = (2, 2)  # images, of which a model of videos knows nothing
+    with pytest.raises(
+        ValueError, match=r"asked for cos and sin it raised ValueError: .*; replace it by hand"
+    ) as caught:
+        replace_rotary(model)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_a_checkpoint_holds_is_refused() -> None:

@@ -18,9 +18,9 @@ from transformers import AutoConfig, AutoModel
 from helpers.models.defaults import DEFAULTS, Default, Ours
 from helpers.models.relative_defaults import RELATIVE
 from helpers.shared import EPS
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.exporter.settings import spec_for, split
-from posenc_export.targets.hf_config import config_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.exporter.settings import spec_for, split
+from posenc_export.write.targets.hf_config import config_target
 from posenc_models import ModelConfig
 
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from helpers.hf.reading import read, values_of
 from helpers.shared import EPS, Cli, one_of_each
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.exporter.settings import spec_for, split
-from posenc_export.targets import Target
-from posenc_export.targets.hf_config import config_target
-from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.exporter.settings import spec_for, split
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.hf_config import config_target
 from posenc_models import ModelConfig, read_config
 from posenc_models.config.encodings.diffusion import DIFFUSION
 

@@ -14,11 +14,11 @@ from helpers.models.speech import SPEECH
 from helpers.models.text import TEXTS, Model
 from helpers.shared import EPS, one_of_each
 from posenc.scheme import SCHEMES
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.exporter.settings import spec_for, split
-from posenc_export.targets import Target
-from posenc_export.targets.hf_config import config_target
-from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.exporter.settings import spec_for, split
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.hf_config import config_target
 from posenc_models import ModelConfig, read_config
 
 ALL = (*TEXTS, *IMAGES, *SEGMENTATION, *SCORES, *SPEECH)

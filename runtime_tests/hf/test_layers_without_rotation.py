@@ -7,7 +7,7 @@ import pytest
 
 import posenc_export
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.validation.report.report import read_from
+from posenc_export.proof.report.report import read_from
 from posenc_models import ModelConfig, read_config
 
 Config = dict[str, Any]

@@ -27,11 +27,11 @@ from helpers.shared import one_of_each
 from posenc import Spec
 from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.ports import BATCH, SEQ, Array, Axis, Indices, Mask, Port, Positions, fixed
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.formats import Request
-from posenc_export.formats.onnx import capture_onnx, write_onnx
-from posenc_export.targets.module import module_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.formats import Request
+from posenc_export.write.formats.onnx import capture_onnx, write_onnx
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.module import module_target
 from posenc_models import replace_rotary
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -79,7 +79,8 @@ def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tenso
     return session
 
 
-@pytest.mark.parametrize("name", one_of_each(MODELS, lambda _: ""))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", MODELS)
 def test_a_model_exports_once_and_holds_at_every_length(name: str, tmp_path: Path) -> None:
     model = model_of(name)
     replace_rotary(model)

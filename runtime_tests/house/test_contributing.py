@@ -66,7 +66,7 @@ def test_it_shows_one_file_for_each_thing_to_add() -> None:
         "a scheme": ("posenc/schemes/", ["clock.py", "radial.py"]),
         "its mathematics": ("posenc/formulas/", ["clock.py"]),
         "a rope type": ("posenc/rope_types/", ["ntk.py"]),
-        "a check": ("export/posenc_export/validation/checks/", ["finite.py"]),
+        "a check": ("export/posenc_export/proof/checks/", ["finite.py"]),
     }
     table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for kind, (folder, files) in kinds.items():

@@ -12,10 +12,10 @@ from helpers.shared import ROOT, need
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Spec
 from posenc_export.cli.output.scheme_page import markdown_of
-from posenc_export.cli.text.axis_names import AXIS_KINDS, KINDS, usual_names
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.formats import FORMATS
-from posenc_export.plots.kinds import kind_of
+from posenc_export.show.plots.kinds import kind_of
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.inputs.axis_names import AXIS_KINDS, KINDS, usual_names
+from posenc_export.write.inputs.ports import parse_ports
 
 TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md", "examples/web/README.md"]
 PAGES = [*TOP, *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]

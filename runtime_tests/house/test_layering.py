@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.shared import ROOT
-from scripts.layout import STAGES
+from scripts.layout import ROOMS
 
 PACKAGES = {"posenc": "posenc", "posenc_models": "models/posenc_models", "posenc_export": "export/posenc_export"}
 MAY_NAME = {
@@ -49,9 +49,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 WRONG = {
     "posenc/spec.py": "def f():\n    from posenc_models.networks import encoder",
-    "models/posenc_models/networks/encoder.py": "import posenc_export.errors",
-    "export/posenc_export/bundle/folder.py": "from posenc_export import runtimes",
-    "export/posenc_export/formats/archives.py": "from ..plots import curves",
+    "models/posenc_models/networks/encoder.py": "import posenc_export.common.errors",
+    "export/posenc_export/bundle/folder.py": "from posenc_export.proof import runtimes",
+    "export/posenc_export/write/formats/archives.py": "from ...show.plots import curves",
     "export/posenc_export/newroom/__init__.py": "",
     "posenc/sincos/rows.py": "import posenc.spec2",
     "posenc/spec2.py": "from posenc import sincos",
@@ -60,8 +60,8 @@ WRONG = {
 BROKEN = {
     "posenc imports nothing that is built on it BROKEN": ["posenc/spec.py"],
     "posenc_models imports nothing of posenc_export BROKEN": ["models/posenc_models/networks/encoder.py"],
-    "imports only stages below it BROKEN": ["export/posenc_export/bundle/folder.py"],
-    "stages below it BROKEN": ["export/posenc_export/formats/archives.py"],
+    "imports only rooms below it BROKEN": ["export/posenc_export/bundle/folder.py"],
+    "rooms below it BROKEN": ["export/posenc_export/write/formats/archives.py"],
     "posenc_export.newroom": ["export/posenc_export/newroom/__init__.py"],
     "import each other BROKEN": ["posenc/sincos/rows.py", "posenc/spec2.py"],
 }
@@ -111,17 +111,17 @@ def absolute(name: str, package: str) -> str:
 
 def wrong_names(module: str, source: str) -> list[str]:
     """Return what a module names although it may not import it; `module` of a package ends in .__init__."""
-    top, stage = f"{module}..".split(".")[:2]
+    top, room = f"{module}..".split(".")[:2]
     wrong = []
     for name in named(source, module.rpartition(".")[0]):
-        named_top, named_stage = f"{name}..".split(".")[:2]
+        named_top, named_room = f"{name}..".split(".")[:2]
         if named_top not in PACKAGES:
             continue
-        later = named_top == "posenc_export" and stage in STAGES and named_stage in STAGES
+        above = named_top == "posenc_export" and room in ROOMS and named_room in ROOMS
         if named_top not in MAY_NAME[top]:
             wrong.append(f"{module} names {name}, of another package")
-        elif later and STAGES.index(named_stage) > STAGES.index(stage):
-            wrong.append(f"{module} names {name}, of a later stage")
+        elif above and ROOMS.index(named_room) > ROOMS.index(room):
+            wrong.append(f"{module} names {name}, of a room above")
     return wrong
 
 
@@ -154,24 +154,24 @@ def test_names_of_modules_in_texts_go_one_way() -> None:
 def test_only_the_command_line_imports_the_python_api() -> None:
     users = {".".join(module.split(".")[:2]) for module, source in ours() if api_imports(module, source)}
     assert users == {"posenc_export.cli"}
-    assert api_imports("posenc_export.plots.__init__", "def f():\n    from .. import validate")
-    assert api_imports("posenc_export.plots.curves", "import posenc_export")
-    assert not api_imports("posenc_export.plots.curves", "from posenc_export import errors")
+    assert api_imports("posenc_export.show.plots.__init__", "def f():\n    from ... import validate")
+    assert api_imports("posenc_export.show.plots.curves", "import posenc_export")
+    assert not api_imports("posenc_export.show.plots.curves", "from posenc_export.common import errors")
 
 
 FROM, USED = "from importlib import import_module", "import importlib"
-OTHER, LATER = "of another package", "of a later stage"
+OTHER, ABOVE = "of another package", "of a room above"
 
 
 @pytest.mark.parametrize(
     ("module", "source", "text"),
     [
-        ("posenc_models.config.read", f"{USED}\nimportlib.import_module('posenc_export.errors')", OTHER),
+        ("posenc_models.config.read", f"{USED}\nimportlib.import_module('posenc_export.common.errors')", OTHER),
         ("posenc_models.config.read", f"{FROM} as f\nx = lambda: f('posenc_export')", OTHER),
         ("posenc_models.config.read", f"{FROM}\nimport_module(f'posenc_export.{{1}}')", OTHER),
         ("posenc_models.config.read", "__import__(name='posenc_export')", OTHER),
         ("posenc.spec", "BASELINE = {'usual': ['posenc_models.networks.encoder:TextEncoder']}", OTHER),
-        ("posenc_export.formats.__init__", f"{USED} as i; i.import_module('..plots', __package__)", LATER),
+        ("posenc_export.write.formats.__init__", f"{USED} as i; i.import_module('...show.plots', __package__)", ABOVE),
         ("posenc.spec", "__import__('posenc_export')", OTHER),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.opened_pages import AXE
 from helpers.shared import ROOT, need
-from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
+from posenc_export.proof.runtimes.onnxruntime_web import PACKAGE, TRIED
 
 
 def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
@@ -23,14 +23,17 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     assert {t for t in tops if not t.endswith(".dist-info")} == {"posenc", "posenc_export", "posenc_models"}
     for package in ("posenc", "posenc_export", "posenc_models"):
         assert f"{package}/py.typed" in names
-    assert {"posenc_export/cpp/runner/runner.cpp", "posenc_export/cpp/session/include/posenc/session.hpp"} <= set(names)
     assert {
-        "posenc_export/runtimes/onnxruntime_web.cjs",
-        "posenc_export/runtimes/cuda_stubs.c",
-        "posenc_export/web/session.mjs",
+        "posenc_export/write/cpp/runner/runner.cpp",
+        "posenc_export/write/cpp/session/include/posenc/session.hpp",
     } <= set(names)
-    assert {f"posenc_export/web/{name}" for name in ("button.mjs", "onnxruntime-web.LICENSE")} <= set(names)
-    assert {f"posenc_export/site/assets/{name}" for name in ("site.css", "site.js", "icon.svg")} <= set(names)
+    assert {
+        "posenc_export/proof/runtimes/onnxruntime_web.cjs",
+        "posenc_export/proof/runtimes/cuda_stubs.c",
+        "posenc_export/proof/web/session.mjs",
+    } <= set(names)
+    assert {f"posenc_export/proof/web/{name}" for name in ("button.mjs", "onnxruntime-web.LICENSE")} <= set(names)
+    assert {f"posenc_export/show/site/assets/{name}" for name in ("site.css", "site.js", "icon.svg")} <= set(names)
     assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py"} <= set(names)
     assert {"posenc_models/networks/embedding.py", "posenc_models/config/class_fields.json"} <= set(names)
     (entry,) = [n for n in names if n.endswith("entry_points.txt")]
@@ -47,7 +50,7 @@ def test_what_the_wheel_holds_of_cpp_builds_a_runner(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("posenc_export-*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
-        "import posenc_export.runtimes.runner_build as n; assert 'site' in n.__file__; assert n.RUNNER.is_dir(); "
+        "import posenc_export.proof.runtimes.runner_build as n; assert 'site' in n.__file__; assert n.RUNNER.is_dir(); "
         "p = n.Program('ort_runner', 'onnx', 'onnxruntime'); p.build(); assert not p.problem(), p.problem()"
     )
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache")}

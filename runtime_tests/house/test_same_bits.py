@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from helpers.bundles import edit, put, replace_array
 from helpers.differences import NAMED, SAME_BYTES, Compared, alike, compare, of_arrays
 from helpers.differences_of_calls import Difference
-from posenc_export.formats import quiet
+from posenc_export.write.formats import quiet
 from scripts.same_bits import compare_all
 
 FACTS: dict[str, Any] = {"refusals": {"seq7": "IndexError: out of range"}, "verdicts": {"onnx purity": {"note": ""}}}

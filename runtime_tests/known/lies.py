@@ -160,7 +160,7 @@ OTHER = "two copies of the module give other outputs"
 ROWS = (
     Known("lies:RoundsUp", (X, PLACES), "a choice that differs at edges", refused="off by", max_len=40),
     Known("lies:ShiftsABucket", (X,), "an edge of a bucket", refused="off by", max_len=40),
-    Known("lies:OffWherePadded", (X, MASK), "rows that a mask leaves out", refused="off by", max_len=20, quick=True),
+    Known("lies:OffWherePadded", (X, MASK), "rows that a mask leaves out", refused="off by", max_len=20),
     Known("lies:OffInOnePaddedToken", (X, MASK), "one number of them", refused="off by", max_len=40),
     Known("lies:RandomWherePadded", (X, MASK), "dice for them", refused=OTHER, max_len=40),
     Known("lies:ReadsPadding", (X, MASK), "a mask that is lost", refused="off by", max_len=40),

@@ -166,7 +166,7 @@ ROWS = (
     Known("packages:XBias", SQUARE, "einx", refused=NUMBER),
     Known("packages:XBias", SQUARE, "einx", refused=NUMBER, params={"kind": "dynamic"}),
     Known("packages:XBias", SQUARE, "einx", refused=NUMBER, params={"kind": "alibi"}),
-    Known("packages:timesteps", T, "its own float32 noise", quick=True),
+    Known("packages:timesteps", T, "its own float32 noise"),
     Known("packages:TimestepsAndNetwork", T, "a network after it"),
     Known("packages:gaussian", ("t: float32[batch] in 0..30000",), "angles of thousands of turns", refused="is noise"),
     Known("packages:d_sinusoidal", X, "rows of a buffer"),

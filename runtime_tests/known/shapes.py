@@ -149,7 +149,7 @@ SCALE = (*X, "scale: float32[batch, seq]")
 MASKED = ("q: float32[batch, 4, n, 16]", "k: float32[batch, 4, m, 16]", "mask: float32[batch, 1, n, m] additive mask")
 ROWS = (
     Known("shapes:WithNone", X, "None is no output", max_len=20),
-    Known("shapes:TakesAny", (*X, "y: float32[batch, seq, 8]"), "*args alone", max_len=20, quick=True),
+    Known("shapes:TakesAny", (*X, "y: float32[batch, seq, 8]"), "*args alone", max_len=20),
     Known("shapes:FirstAndAny", (*X, "y: float32[batch, seq, 8]"), "*args after a name"),
     Known("shapes:Keyword", SCALE, "given by its name", max_len=20),
     Known("shapes:Keywords", SCALE, "**kwargs"),

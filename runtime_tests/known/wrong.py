@@ -150,7 +150,7 @@ def called() -> nn.Module:
 X = ("x: float32[batch, seq, 16]",)
 KEPT = "the module branches on"
 ROWS = (
-    Known("wrong:SwitchesAtLength", X, "a branch on the length", refused=KEPT, quick=True),
+    Known("wrong:SwitchesAtLength", X, "a branch on the length", refused=KEPT),
     Known("wrong:PadsToEight", X, "a branch on a remainder", refused=KEPT),
     Known("wrong:PadsInVain", X, "a branch that changes no number", note="torch.export assumed"),
     Known("wrong:BranchesRarely", X, "a branch within one that changes no number", refused=KEPT, quick=True),

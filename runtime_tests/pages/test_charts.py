@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from posenc_export.pages.content import Content
-from posenc_export.pages.errors import MOST, charts_of
-from posenc_export.pages.scales import WIDE, ErrorScale, PositionScale
-from posenc_export.pages.tried import tried_of
-from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.show.pages.content import Content
+from posenc_export.show.pages.errors import MOST, charts_of
+from posenc_export.show.pages.scales import WIDE, ErrorScale, PositionScale
+from posenc_export.show.pages.tried import tried_of
 
 BINS = (Bin(0, 1e-7, 1e-6), Bin(1, 0.0, 1e-6), Bin(1000, 2e-7, 1e-6))
 

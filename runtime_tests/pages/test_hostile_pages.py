@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 import pytest
@@ -17,14 +17,14 @@ from helpers.shared import one_of_each
 from posenc.ports import Axis, Port
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Artifact
-from posenc_export.pages.content import Content
-from posenc_export.pages.graph import Inside, Table, Used, inside_apart
-from posenc_export.pages.page import page_of
-from posenc_export.pages.picture import Picture
-from posenc_export.pages.texts import LETTERS, ROOM, SHORT, Room, data_text
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, Verdict
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.show.pages.content import Content
+from posenc_export.show.pages.graph import Inside, Table, Used, inside_apart
+from posenc_export.show.pages.page import page_of
+from posenc_export.show.pages.picture import Picture
+from posenc_export.show.pages.texts import LETTERS, ROOM, SHORT, Room, data_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -50,28 +50,29 @@ def with_words(content: Content, words: str) -> Content:
     """Return what the page of a bundle shows with these words in the place of every text that a bundle has."""
     manifest = content.result.manifest
     ports = tuple(Port(words, (Axis(words, "batch"), Axis("", "features", 2)), "float32") for _ in range(2))
-    hostile = replace(
-        manifest,
-        scheme=words,
-        mode=words,
-        method=words,
-        family=words,
-        opset_reason=words,
-        loads_on=words,
-        reference=words,
-        params={words: words, "list": [words, {words: words}]},
-        positions=words,
-        inputs=ports,
-        outputs=ports,
-        artifacts=(Artifact("onnx", words, 1, words), Artifact("torchscript", words, 1, words)),
-        cases=(Case(words, {words: 3}, max_position=2), Case(f"{words}2", {words: 3}, refused=True)),
-        versions={words: words},
-        notes=(words,),
-        not_tried=(words,),
-        origin={"config": words, "not used": words},
-        half_safe=words,
-        rotary_op=words,
-    )
+    # no manifest that is read has other words than its own for mode, method, positions and operator
+    said: dict[str, Any] = {
+        "scheme": words,
+        "mode": words,
+        "method": words,
+        "family": words,
+        "opset_reason": words,
+        "loads_on": words,
+        "reference": words,
+        "params": {words: words, "list": [words, {words: words}]},
+        "positions": words,
+        "inputs": ports,
+        "outputs": ports,
+        "artifacts": (Artifact("onnx", words, 1, words, None), Artifact("torchscript", words, 1, words, None)),
+        "cases": (Case(words, {words: 3}, max_position=2), Case(f"{words}2", {words: 3}, refused=True)),
+        "versions": {words: words},
+        "notes": (words,),
+        "not_tried": (words,),
+        "origin": {"config": words, "not used": words},
+        "half_safe": words,
+        "rotary_op": words,
+    }
+    hostile = replace(manifest, **said)
     verdicts = (
         Verdict(words, "integrity", "fail", words, note=words),
         Verdict(words, "agrees", "skip", words),

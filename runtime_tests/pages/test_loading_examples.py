@@ -12,7 +12,7 @@ import pytest
 
 from helpers.cpp_tools import compiler
 from helpers.shared import Cli, need, one_of_each
-from posenc_export.runtimes.npm import node
+from posenc_export.proof.runtimes.npm import node
 
 BLOCK = re.compile(r'<pre tabindex="0" aria-label="([^"]+)"><code>(.*?)</code></pre>', re.DOTALL)
 SCHEMES = {

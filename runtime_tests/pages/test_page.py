@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.opened_pages import Scheme, opened, screenshot
-from posenc_export.pages.content import Content
-from posenc_export.pages.page import page_of
-from posenc_export.validation.report.report import parts_of, report_markdown
+from posenc_export.proof.report.report import parts_of, report_markdown
+from posenc_export.show.pages.content import Content
+from posenc_export.show.pages.page import page_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,8 +11,8 @@ import pytest
 from helpers.shared import Cli
 from posenc.ports import Floats
 from posenc_export.bundle.folder import Bundle
-from posenc_export.pages.picture import NUMBERS, best, leading, pictures_of
-from posenc_export.pages.rotations import rotation
+from posenc_export.show.pages.picture import NUMBERS, best, leading, pictures_of
+from posenc_export.show.pages.rotations import rotation
 
 Layout = Literal["halves", "neighbours"]
 

@@ -12,8 +12,8 @@ import pytest
 import posenc_export
 from helpers.shared import Cli
 from posenc_export.bundle.place import first_foreign
-from posenc_export.errors import BadInput
-from posenc_export.validation.report import schema
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.report import schema
 
 QUICK = ("--runtime", "ort-cpu")
 SMALL = ("export", "-p", "d_model=8", "--max-len", "24", "-f", "onnx", *QUICK, "-o", "made")

@@ -8,8 +8,8 @@ import pytest
 import posenc_export
 from posenc.ports import Mask, Port
 from posenc_export.bundle.case import Case, Padding
-from posenc_export.cli.text.ports import parse_port, parse_ports
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.write.inputs.ports import parse_port, parse_ports
+from posenc_export.write.targets.feeds import feeds_for
 
 SCORES = parse_port("m: float32[batch, 1, n, m] additive mask")
 PADDINGS: tuple[Padding, ...] = ("left", "right", "none")

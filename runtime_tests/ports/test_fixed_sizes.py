@@ -10,12 +10,12 @@ from helpers import idioms
 from helpers.own_encodings import encoding_of
 from posenc.ports import Port, Positions, Start, fixed
 from posenc_export.bundle.case import Case
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.targets.module import own_encoding
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.recording.record import record
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.recording.record import record
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.module import own_encoding
 
 
 def positions_of(cases: Sequence[Case]) -> set[int]:

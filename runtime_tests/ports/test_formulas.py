@@ -8,8 +8,8 @@ import pytest
 
 from posenc.ports import BATCH, SEQ, Axis, Port, axes_of, fixed, sizes_of
 from posenc_export.bundle import schema
-from posenc_export.cpp.names import sizes
-from posenc_export.validation.planning.sizes import elements, most_terms
+from posenc_export.write.cpp.names import sizes
+from posenc_export.write.targets.sizes import elements, most_terms
 
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid", most=64)
 X = Port("x", (BATCH, HEIGHT, WIDTH, fixed(8)), "float32")

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tolerance, no_tables
 from posenc.ports import BATCH, SEQ, Port, Values
+from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
-from posenc_export.carries import kind_of
-from posenc_export.cli.text.ports import parse_port
-from posenc_export.cpp.example import _vector
-from posenc_export.formats.calls import calls_of
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.write.cpp.example import _vector
+from posenc_export.write.formats.calls import calls_of
+from posenc_export.write.inputs.ports import parse_port
+from posenc_export.write.targets.feeds import feeds_for
 
 CASE = Case("call", {"batch": 3, "seq": 200})
 

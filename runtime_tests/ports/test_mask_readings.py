@@ -6,11 +6,11 @@ from torch import Tensor, nn
 
 from posenc.ports import Mask, Port
 from posenc.spec import Spec
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.cpp import example
-from posenc_export.errors import BadInput
-from posenc_export.targets import Target
-from posenc_export.targets.module import module_target
+from posenc_export.common.errors import BadInput
+from posenc_export.write.cpp import example
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.module import module_target
 
 X, MASK = "x: float32[batch, seq, 8]", "mask: float32[batch, seq]"
 

@@ -14,7 +14,7 @@ from helpers.shared import ROOT, Once
 
 pytestmark = pytest.mark.exhaustive
 CACHES = shutil.ignore_patterns("__pycache__", ".*_cache")
-PORTS, KIND = "posenc/ports.py", "export/posenc_export/carries/durations.py"
+PORTS, KIND = "posenc/ports.py", "export/posenc_export/bundle/carries/durations.py"
 BEFORE = 'Carries: TypeAlias = "'
 DATACLASS = '''@dataclass(frozen=True)
 class Durations:
@@ -29,8 +29,8 @@ FILE = '''"""Durations: how many frames each token lasts."""
 import numpy as np
 
 from posenc.ports import Array, Durations, Port
-from posenc_export.arrays import INTEGERS
-from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
+from posenc_export.common.arrays import INTEGERS
+from posenc_export.bundle.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 FRAMES = 8
 
@@ -73,9 +73,9 @@ class Lasting(torch.nn.Module):
 '''
 DRAW = """
 from lasting import Lasting
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.plots.encodings import called
-from posenc_export.targets.module import own_encoding
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.show.plots.encodings import called
+from posenc_export.write.targets.module import own_encoding
 
 ports = parse_ports(("x: float32[batch, seq, 8]", "durations: int64[batch, seq] < 20"))
 call = called(own_encoding(Lasting(), ports, 64, 0, Lasting), 16)

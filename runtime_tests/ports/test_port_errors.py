@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from helpers.shared import Cli
 from posenc.ports import Extents, Indices, Mask, Positions, Size, Start, Values
-from posenc_export.arrays import DTYPES
-from posenc_export.cli.text.axis_names import usual_names, words
-from posenc_export.cli.text.ports import parse_port, parse_ports
+from posenc_export.common.arrays import DTYPES
+from posenc_export.write.inputs.axis_names import usual_names, words
+from posenc_export.write.inputs.ports import parse_port, parse_ports
 
 BAD: list[tuple[str, int, str]] = [
     ("", 0, "a name"),

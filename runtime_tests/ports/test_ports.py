@@ -17,8 +17,8 @@ from posenc.ports import (
     axes_of,
     fixed,
 )
-from posenc_export.cli.text.axis_names import AXIS_KINDS
-from posenc_export.cli.text.ports import assumptions, parse_port, parse_ports
+from posenc_export.write.inputs.axis_names import AXIS_KINDS
+from posenc_export.write.inputs.ports import assumptions, parse_port, parse_ports
 
 BOTH = (BATCH, SEQ)
 ONE = (fixed(1),)

@@ -20,10 +20,10 @@ from posenc.ports import Array, Feeds, Port
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
-from posenc_export.exporter import export_target
-from posenc_export.exporter.options import ExportOptions
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.proof.exporter import export_target
+from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 MODES: tuple[Mode, ...] = ("dynamic", "baked")
 POSITIONS: tuple[Positions, ...] = ("implicit", "offset", "explicit", "mask")

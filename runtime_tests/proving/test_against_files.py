@@ -9,10 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import posenc_export
 from helpers.foreign_files import ROWS, changed, embedding_file
-from posenc_export.errors import BadInput
-from posenc_export.formats.onnx.foreign import read_foreign
-from posenc_export.proving.derived import identifiers, port_texts
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.foreign.derived import identifiers, port_texts
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.write.formats.onnx.foreign import read_foreign
 
 
 def held(path: Path, before: Path, max_len: int = ROWS) -> ValidateResult:

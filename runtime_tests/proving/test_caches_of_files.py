@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 import posenc_export
-from posenc_export.proving.continued import plain_name
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.foreign.continued import plain_name
+from posenc_export.proof.report.result import ValidateResult
 
 CACHE = "float32[batch, 2, past, 4]"
 INPUTS = ("x: float32[batch, 2, seq, 4]", f"past_0_key: {CACHE}", f"past_0_value: {CACHE}")

@@ -10,10 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 import posenc_export
-from posenc_export.formats.onnx.foreign import read_foreign
-from posenc_export.proving.in_half import half_of
-from posenc_export.validation.judging.verdict import AGREES, Comparison
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.foreign.in_half import half_of
+from posenc_export.proof.judging.verdict import AGREES, Comparison
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.write.formats.onnx.foreign import read_foreign
 
 WORDS, WIDTH, LONGEST = 16, 8, 96
 IDS = f"ids: int64[batch, seq] < {WORDS}"

@@ -9,8 +9,8 @@ from onnx import numpy_helper
 
 from helpers.foreign.files import foreign_files, unpack
 from helpers.foreign.proved import OF_KIND, held_against_file, held_against_model
-from posenc_export.validation.judging.verdict import AGREES
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.judging.verdict import AGREES
+from posenc_export.proof.report.result import ValidateResult
 
 pytestmark = pytest.mark.exhaustive
 SHORT = 13

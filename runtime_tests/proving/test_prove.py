@@ -16,9 +16,9 @@ from helpers.mutants.mutations import mutants
 from helpers.shared import Cli
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.errors import BadInput
-from posenc_export.validation.judging.verdict import AGREES, Verdict
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.judging.verdict import AGREES, Verdict
+from posenc_export.proof.report.result import ValidateResult
 
 IDS, SAME = "ids: int64[batch, seq] < 16", "input_ids=ids"
 NAMED = "helpers.foreign_files:Embedding"

@@ -11,7 +11,7 @@ import posenc_export
 from helpers.foreign_files import Embedding, embedding_file
 from helpers.hostile_onnx import empty_nodes
 from helpers.shared import Cli
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 IDS = ("ids: int64[batch, seq] < 16", "input_ids=ids")
 
@@ -22,7 +22,7 @@ def test_millions_of_empty_nodes_are_refused_before_this_process_reads_them(tmp_
         "import sys, posenc_export\n"
         "try:\n"
         "    posenc_export.prove(sys.argv[1], 'rope', parameters={'head_dim': 8})\n"
-        "except posenc_export.errors.BadInput as error:\n"
+        "except posenc_export.common.errors.BadInput as error:\n"
         "    peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM:'))\n"
         "    print(int(peak.split()[1]) // 1024, error)\n"
     )

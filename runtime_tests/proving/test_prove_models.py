@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import posenc_export
 from helpers.foreign_files import ROWS, Embedding, embedding_file
 from helpers.shared import one_of_each
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.report.result import ValidateResult
 from posenc_models import ModelConfig
 
 SIZES = {"hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}

@@ -6,8 +6,8 @@ import pytest
 
 import posenc_export
 from helpers.cached_llama import EXPORTERS, PLAIN, Step, at_one_length, by_old_exporter
-from posenc_export.validation.judging.verdict import AGREES, Comparison
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.proof.judging.verdict import AGREES, Comparison
+from posenc_export.proof.report.result import ValidateResult
 
 pytestmark = pytest.mark.exhaustive
 END = 33

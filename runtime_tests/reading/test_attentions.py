@@ -12,8 +12,8 @@ from helpers.foreign.files import foreign_files
 from helpers.foreign.read import inspected
 from helpers.shared import one_of_each
 from helpers.small_decoders import Decoder, neighbours, saved, unsigned
-from posenc_export.reading.comparing.config import compare_config
-from posenc_export.reading.inspection import Inspection
+from posenc_export.read.comparing.config import compare_config
+from posenc_export.read.inspection import Inspection
 
 CONFIG = {
     "model_type": "llama",

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import posenc_export
 from helpers.foreign.fused_faults import exported, fuse
 from helpers.foreign.two_thetas import HEAD, HEADS, TwoThetas, apply
-from posenc_export.reading.values import Array
+from posenc_export.read.values import Array
 
 ROWS = 2048
 OFF = {16: 2.3, 2000: 5.2}

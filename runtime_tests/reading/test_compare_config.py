@@ -11,9 +11,9 @@ import torch
 
 import posenc_export
 from helpers.inspections import inspection, rotary, table
-from posenc_export.reading.comparing.config import compare_config
-from posenc_export.reading.comparing.parameters import numbers
-from posenc_export.reading.inspection import Encoding
+from posenc_export.read.comparing.config import compare_config
+from posenc_export.read.comparing.parameters import numbers
+from posenc_export.read.inspection import Encoding
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 4096}
 LLAMA = {"model_type": "llama", "rope_theta": 10000.0, **SIZES}

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from helpers.inspections import inspection, rotary, table
-from posenc_export.reading.comparing.against import compare_files
-from posenc_export.reading.inspection import Inspection
+from posenc_export.read.comparing.against import compare_files
+from posenc_export.read.inspection import Inspection
 
 GEMMA = inspection(rotary(range(5), 1e4), rotary([5], 1e6))
 

@@ -7,11 +7,11 @@ import onnxruntime
 import pytest
 
 from helpers.graph_files import graph, runs, written
-from posenc_export.reading.ends import find_end
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.interpret.state import shape_of
-from posenc_export.reading.values import Array
+from posenc_export.read.ends import find_end
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.state import shape_of
+from posenc_export.read.values import Array
 
 F, H = np.float32, np.float16
 ROWS = np.ones((32, 4), F)

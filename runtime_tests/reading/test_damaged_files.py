@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.written_graphs import FLOAT, function, graph, node, outside, refused, save, tensor, value
-from posenc_export.errors import BadInput
-from posenc_export.reading.graph import Graph, cutting, functions
-from posenc_export.reading.graph.read import inner_graph, read_graph
-from posenc_export.reading.values import Constant
+from posenc_export.common.errors import BadInput
+from posenc_export.read.graph import Graph, cutting, functions
+from posenc_export.read.graph.read import inner_graph, read_graph
+from posenc_export.read.values import Constant
 
 INT64 = TensorProto.INT64
 

@@ -10,9 +10,9 @@ from torch import nn
 import posenc_export
 from helpers.graph_files import exported, graph, runs, written
 from helpers.position_modules import Alibi, Learned, Relative, Rotary
-from posenc_export.reading.ends import MAX_LENGTH, find_end, search_end
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.values import Array
+from posenc_export.read.ends import MAX_LENGTH, find_end, search_end
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.values import Array
 
 CASES: dict[str, tuple[nn.Module, int, str, bool]] = {
     "a learned table": (Learned(48), 48, "refuses", False),

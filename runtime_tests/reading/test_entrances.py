@@ -7,7 +7,7 @@ import pytest
 
 from helpers.entrances import SAID, Entrance, all_entrances, model_of
 from helpers.misread import inspected
-from posenc_export.reading.inspection import Inspection
+from posenc_export.read.inspection import Inspection
 
 QUICK = {
     "stored rows: behind Cast",

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from helpers.written_graphs import graph, node, outside, refused, save
-from posenc_export.reading.graph.read import read_graph
+from posenc_export.read.graph.read import read_graph
 
 
 class TestExternalData:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from helpers.misread import added, angles, biased, codes, families, operator, read
-from posenc_export.reading.interpret.sizes import axes_of
-from posenc_export.reading.report.text import head_lines
+from posenc_export.read.interpret.sizes import axes_of
+from posenc_export.read.report.text import head_lines
 
 DRAWN = np.random.default_rng(0)
 HALF = np.outer(np.arange(64), 1e4 ** (-np.arange(8) / 8))

@@ -5,8 +5,9 @@ from dataclasses import astuple
 import pytest
 
 from helpers.shared import ROOT, Cli
-from posenc_export.reading.findings import FINDINGS, finding, findings
-from posenc_export.validation.checks.catalogue import Explanation, explanations
+from posenc_export.common.explanations import Explanation
+from posenc_export.proof.checks.catalogue import explanations
+from posenc_export.read.findings import FINDINGS, finding, findings
 
 
 def test_no_check_has_the_code_or_the_name_of_a_finding() -> None:

@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from helpers.written_graphs import function, graph, node, refused, save
-from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import inner_graph, read_graph
+from posenc_export.read.graph import Graph
+from posenc_export.read.graph.read import inner_graph, read_graph
 
 
 def operators(read: Graph) -> list[str]:

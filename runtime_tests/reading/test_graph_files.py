@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.written_graphs import FLOAT, graph, node, save, tensor, value
-from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import inner_graph, read_graph
+from posenc_export.read.graph import Graph
+from posenc_export.read.graph.read import inner_graph, read_graph
 
 INT64 = TensorProto.INT64
 

@@ -11,11 +11,11 @@ from helpers.costs import Cost, cost_of_inspecting
 from helpers.foreign.files import FOLDER, foreign_files
 from helpers.hostile_onnx import HOSTILE
 from helpers.mutated_onnx import mutated
-from posenc_export.errors import BadInput
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.report.schema import inspection_json, inspection_read
+from posenc_export.common.errors import BadInput
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.report.schema import inspection_json, inspection_read
 
 REFUSED = {
     "functions_in_a_ring": "has functions that call each other in a loop: f0 -> f1",

@@ -14,10 +14,10 @@ from helpers.foreign.read import inspected
 from helpers.graph_files import written
 from helpers.shared import Cli, one_of_each
 from helpers.small_decoders import Decoder, saved
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.inspection import Inspection
-from posenc_export.reading.interpret.feeds import input_values
-from posenc_export.reading.values import Position
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.inspection import Inspection
+from posenc_export.read.interpret.feeds import input_values
+from posenc_export.read.values import Position
 
 NAMES = (
     "input_pos",

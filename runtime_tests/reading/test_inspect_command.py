@@ -13,16 +13,16 @@ import posenc_export
 from helpers.graph_files import added_row
 from helpers.inspections import inspection, rotary, table
 from helpers.shared import ROOT, Cli
-from posenc_export.errors import BadInput
-from posenc_export.reading import inspect as parent
-from posenc_export.reading.comparing.against import compare_files
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.findings import finding
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.inspection import End, Errors, GraphInput, Inspection, Rounded
-from posenc_export.reading.report import schema
-from posenc_export.reading.report.text import body_lines
+from posenc_export.common.errors import BadInput
+from posenc_export.read import inspect as parent
+from posenc_export.read.comparing.against import compare_files
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.findings import finding
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.inspection import End, Errors, GraphInput, Inspection, Rounded
+from posenc_export.read.report import schema
+from posenc_export.read.report.text import body_lines
 
 ENDED = End("seq", 512, 1024, "/Gather", "refuses", "index 512 of 512 rows")
 CURVE = Errors((0, 1, 10, 99), (0.0, 1e-7, 2e-3, 3e-3), 1e-3, 10)
@@ -105,9 +105,7 @@ def test_an_error_that_is_no_number_is_null() -> None:
 
 def test_the_published_schema_is_that_of_the_code() -> None:
     text = (ROOT / "docs" / "inspection.schema.json").read_text(encoding="utf-8")
-    assert text == schema.json_schema(), (
-        "run: python -m posenc_export.reading.report.schema > docs/inspection.schema.json"
-    )
+    assert text == schema.json_schema(), "run: python -m posenc_export.read.report.schema > docs/inspection.schema.json"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +164,7 @@ def test_from_python(onnx_file: Path) -> None:
 def test_no_torch_is_imported(onnx_file: Path) -> None:
     program = "import sys, posenc_export as p; p.inspect(sys.argv[1]); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program, str(onnx_file)], check=False).returncode == 0
-    child = "import sys, posenc_export.reading.examine; sys.exit('torch' in sys.modules)"
+    child = "import sys, posenc_export.read.examine; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 0
 
 

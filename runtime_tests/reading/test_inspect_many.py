@@ -15,7 +15,7 @@ import yaml
 from helpers.graph_files import written
 from helpers.longer import ROWS, WIDTH, buffered, sinusoids
 from helpers.shared import ROOT, Cli
-from posenc_export.reading.findings import USUAL, findings
+from posenc_export.read.findings import USUAL, findings
 
 NONE = "g (float[b, s, 4] x) => (float[b, s, 4] y) { y = Neg (x) }"
 

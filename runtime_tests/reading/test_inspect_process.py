@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from helpers.graph_files import added_row
 from helpers.shared import Cli
-from posenc_export.reading import inspect as parent
+from posenc_export.read import inspect as parent
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_message_that_no_inspection_sends_is_refused(cli: Cli, onnx_file: Path
 
 
 LARGE = """
-import posenc_export.reading.child as child, posenc_export.reading.graph.read as read
+import posenc_export.read.child as child, posenc_export.read.graph.read as read
 read.graph_in = lambda *_: bytearray(2**40)
 child.main(json.loads(sys.argv[1]))
 """

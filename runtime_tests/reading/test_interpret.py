@@ -8,13 +8,13 @@ import torch
 
 from helpers.graph_files import exported, graph
 from helpers.position_modules import Learned, Relative, Rotary
-from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.interpret.settle import settle
-from posenc_export.reading.interpret.sizes import default_sizes, lengths, static_axes
-from posenc_export.reading.values import Array, Constant, Data, Meeting, Position, Run, Unknown
+from posenc_export.read.graph import Graph
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.settle import settle
+from posenc_export.read.interpret.sizes import default_sizes, lengths, static_axes
+from posenc_export.read.values import Array, Constant, Data, Meeting, Position, Run, Unknown
 
 IDS = "int64[batch, sequence] input_ids"
 

@@ -7,11 +7,11 @@ import onnxruntime
 import pytest
 
 from helpers.graph_files import graph, written
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.interpret.settle import settle
-from posenc_export.reading.values import Data, Position, Unknown
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.settle import settle
+from posenc_export.read.values import Data, Position, Unknown
 
 IDS = "g (int64[batch, sequence] input_ids) => (float y)"
 LAYER = """shape{i} = Shape (x{i})  n{i} = Gather <axis = 0> (shape{i}, one)  ids{i} = Range (zero, n{i}, one)

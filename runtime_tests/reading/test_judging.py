@@ -8,13 +8,13 @@ import pytest
 from ml_dtypes import bfloat16
 
 from helpers.inspections import inspection, rotary, table
-from posenc_export.reading.errors_by_position import curve, errors_by_position
-from posenc_export.reading.inspection import Encoding, End, GraphInput
-from posenc_export.reading.judging import fixed_axes, judged
-from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
-from posenc_export.reading.operator_forms import form_findings
-from posenc_export.reading.rounding import frequencies_of, rounded_rotary, rounded_table
-from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
+from posenc_export.read.errors_by_position import curve, errors_by_position
+from posenc_export.read.inspection import Encoding, End, GraphInput
+from posenc_export.read.judging import fixed_axes, judged
+from posenc_export.read.layers import attentions_after, attentions_of, layers_of
+from posenc_export.read.operator_forms import form_findings
+from posenc_export.read.rounding import frequencies_of, rounded_rotary, rounded_table
+from posenc_export.read.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
 FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)
 FLOAT32 = np.dtype(np.float32)

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 from helpers import kernel_cases as cases
 from helpers.kernel_cases import Case, case, drawn, floats, ints
 from helpers.nodes import node_of, proto_of
-from posenc_export.reading.kernels import NoKernel, TooLarge, compute
-from posenc_export.reading.values import Array
+from posenc_export.read.kernels import NoKernel, TooLarge, compute
+from posenc_export.read.values import Array
 
 HUGE = 2**60
 ROW: NDArray[np.float32] = np.zeros(20000, np.float32)

@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 
 from helpers.costs import cost_of_inspecting
 from helpers.large_decoders import Decoder, change_row, write_decoder
-from posenc_export.reading.errors_by_position import Floats
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.graph.store import MAPPED, part_of
-from posenc_export.reading.inspection import SCHEMA_VERSION, Encoding, Errors, Inspection
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.recognise.closed_forms import rows_of
-from posenc_export.reading.recognise.rotary import rotary_of
-from posenc_export.reading.recognise.rotary_rows import MANY
-from posenc_export.reading.report.schema import inspection_json, inspection_read
-from posenc_export.reading.report.text import body_lines
-from posenc_export.reading.table_errors import Effort, table_errors
+from posenc_export.read.errors_by_position import Floats
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.graph.store import MAPPED, part_of
+from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, Errors, Inspection
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.recognise.closed_forms import rows_of
+from posenc_export.read.recognise.rotary import rotary_of
+from posenc_export.read.recognise.rotary_rows import MANY
+from posenc_export.read.report.schema import inspection_json, inspection_read
+from posenc_export.read.report.text import body_lines
+from posenc_export.read.table_errors import Effort, table_errors
 
 ROWS = MANY + 3000
 INV_FREQ = 10000.0 ** (-np.arange(0, 16, 2) / 16)

@@ -27,10 +27,10 @@ from transformers import (
 )  # fmt: skip
 
 from helpers.graph_files import exported, runs
-from posenc_export.reading.ends import find_end
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.values import Array, Data, Unknown
+from posenc_export.read.ends import find_end
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.values import Array, Data, Unknown
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from helpers import kernel_cases as cases
 from helpers.kernel_cases import Case, case, drawn
 from helpers.nodes import by_runtime, node_of, proto_of
-from posenc_export.reading.kernels import compute
-from posenc_export.reading.values import Array
+from posenc_export.read.kernels import compute
+from posenc_export.read.values import Array
 
 GATHERS = ("Gather", "GatherND", "GatherElements", "Compress")
 MOVES = [item for item in cases.MOVING if item.operator != "Pad" or "mode" in item.attributes]

@@ -9,9 +9,9 @@ import torch
 
 from helpers.graph_files import exported, written
 from helpers.position_modules import Rotary
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.values import Data, Moved, Operand
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.values import Data, Moved, Operand
 
 MOVES = {
     "transposed": "y = Transpose <perm = [2, 0, 1]> (x)",

@@ -9,8 +9,8 @@ import pytest
 from helpers import kernel_cases as cases
 from helpers.kernel_cases import Case
 from helpers.nodes import by_reference, by_runtime, node_of, proto_of
-from posenc_export.reading.kernels import compute
-from posenc_export.reading.values import Array
+from posenc_export.read.kernels import compute
+from posenc_export.read.values import Array
 
 ULPS = 8
 

@@ -14,11 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 from helpers.graph_files import written
 from helpers.misread import NUMBERS, added, biased, codes, families, inspected, read, turned
 from helpers.shared import Cli
-from posenc_export.reading import far_errors
-from posenc_export.reading import inspect as reading
-from posenc_export.reading.inspection import Inspection, NotJudged
-from posenc_export.reading.judging import unjudged_findings
-from posenc_export.reading.report.text import body_lines
+from posenc_export.read import far_errors
+from posenc_export.read import inspect as reading
+from posenc_export.read.inspection import Inspection, NotJudged
+from posenc_export.read.judging import unjudged_findings
+from posenc_export.read.report.text import body_lines
 
 UNKNOWN = "pf = Cast <to = 1> (n)  pu = Unsqueeze (pf, axis1)  a = Mul (pu, wide)"
 WIDE = {"wide": np.repeat((1e4 ** (-np.arange(0, 16, 2) / 16)).astype(np.float32), 2)}

@@ -8,8 +8,8 @@ import pytest
 from onnx import numpy_helper
 
 from helpers.nodes import node_of
-from posenc_export.reading.kernels import KERNELS, NoKernel, compute
-from posenc_export.reading.values import Array
+from posenc_export.read.kernels import KERNELS, NoKernel, compute
+from posenc_export.read.values import Array
 
 OTHERWISE = {
     "test_resize_downsample_scales_linear_align_corners": "ONNX Runtime takes the length as it is rounded",

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
 
 
 @pytest.mark.parametrize("operators", [("DequantizeLinear",), ("Cast", "Mul")])

@@ -7,8 +7,8 @@ import pytest
 import posenc
 from posenc import parameters
 from posenc.scheme import SCHEMES
-from posenc_export.reading.recognise.named import Family, Form, Parameter
-from posenc_export.reading.schemes import scheme_of
+from posenc_export.read.recognise.named import Family, Form, Parameter
+from posenc_export.read.schemes import scheme_of
 
 HEAD: dict[str, Parameter] = {"head_dim": 16, "rotary_dim": 16, "layout": "halves", "rope_theta": 1e4}
 YARN: dict[str, Parameter] = {"factor": 4.0, "original_max_position_embeddings": 64, "attention_factor": 1.1}

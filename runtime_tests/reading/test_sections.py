@@ -10,8 +10,8 @@ from torch import Tensor
 
 from helpers.foreign.read import inspected
 from helpers.small_decoders import Decoder, saved
-from posenc_export.reading.comparing.config import compare_config
-from posenc_export.reading.inspection import Finding
+from posenc_export.read.comparing.config import compare_config
+from posenc_export.read.inspection import Finding
 
 CONFIG: dict[str, Any] = {
     "model_type": "qwen2_vl_text",

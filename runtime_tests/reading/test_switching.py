@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from helpers.rotary_graphs import DIM, Sheet, layer
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.recognise.named import Named
-from posenc_export.reading.recognise.rotary import rotary_of
-from posenc_export.reading.switching import switched
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.rotary import rotary_of
+from posenc_export.read.switching import switched
 
 CONTEXT = 24
 PAIRS = DIM // 2

@@ -8,13 +8,13 @@ import pytest
 from helpers.graph_files import graph
 from helpers.written_graphs import FLOAT, node, save, value
 from helpers.written_graphs import graph as made
-from posenc_export.reading.ends import find_end
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.recognise.encodings import encodings_of
-from posenc_export.reading.usual import is_spent, usual_run
-from posenc_export.reading.values import Array
+from posenc_export.read.ends import find_end
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.recognise.encodings import encodings_of
+from posenc_export.read.usual import is_spent, usual_run
+from posenc_export.read.values import Array
 
 DRAW = np.random.default_rng(0)
 LEARNED = """g (int64[1, sequence] position_ids, float[1, sequence, 16] x) => (float y) {

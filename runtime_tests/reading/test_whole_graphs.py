@@ -6,10 +6,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.kernels import compute
-from posenc_export.reading.values import Array
+from posenc_export.read.graph import Graph
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.kernels import compute
+from posenc_export.read.values import Array
 
 
 def by_kernels(graph: Graph, feeds: dict[str, Array]) -> list[Array]:

@@ -11,7 +11,7 @@ import posenc_export
 from helpers.attention_kernels import GRAPHS
 from helpers.graph_files import written
 from posenc.rope_types import ROPE_TYPES
-from posenc_export.reading.inspection import Inspection
+from posenc_export.read.inspection import Inspection
 
 WIDTH, ROWS, THETA, FACTOR = 16, 4096, 1e6, 16.0
 SCALING = {

@@ -18,9 +18,9 @@ from helpers.endless import endless
 from helpers.runner_tools import a_case
 from helpers.shared import Cli, need, with_tests
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner
-from posenc_export.runtimes.browser.client import client
-from posenc_export.runtimes.browser.server import PageServer, serving
+from posenc_export.proof.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner
+from posenc_export.proof.runtimes.browser.client import client
+from posenc_export.proof.runtimes.browser.server import PageServer, serving
 
 
 def opened(bundle: Path, name: str = "browser-wasm") -> Runner:
@@ -115,8 +115,8 @@ PARENT = """
 import sys
 from pathlib import Path
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.runtimes.browser.client import client
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.proof.runtimes.browser.client import client
 folder = Path(sys.argv[1])
 runner = RUNTIMES["browser-wasm"].open(folder / "model.onnx", Bundle.open(folder).manifest)
 print(client().process.process.pid, client().process.scratch.name, flush=True)
@@ -146,7 +146,7 @@ def test_a_damaged_file_is_one_line(bundle: Path) -> None:
 
 
 def test_what_is_missing_has_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("posenc_export.runtimes.browser.chromium.check_package", lambda *_: None)
+    monkeypatch.setattr("posenc_export.proof.runtimes.browser.chromium.check_package", lambda *_: None)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("NODE_PATH", str(tmp_path))
     monkeypatch.delenv("CHROME_PATH", raising=False)

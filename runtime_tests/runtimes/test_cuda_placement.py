@@ -16,14 +16,23 @@ from helpers.shared import Cli, need
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.cuda.plan import BundlePlan
-from posenc_export.cuda.prove import exported
-from posenc_export.errors import BadInput
-from posenc_export.runtimes import NOT_RUN, RUNTIMES, Crashed, Missing, RunFailed, Runner, cuda_placement, cuda_stubs
-from posenc_export.runtimes.cuda_stubs import Library, libraries
-from posenc_export.validation.checks.placement import CPU, placed
-from posenc_export.validation.judging.verdict import ValidateOptions, unmet
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.checks.placement import CPU, placed
+from posenc_export.proof.cuda.plan import BundlePlan
+from posenc_export.proof.cuda.prove import exported
+from posenc_export.proof.judging.verdict import ValidateOptions, unmet
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.proof.runtimes import (
+    NOT_RUN,
+    RUNTIMES,
+    Crashed,
+    Missing,
+    RunFailed,
+    Runner,
+    cuda_placement,
+    cuda_stubs,
+)
+from posenc_export.proof.runtimes.cuda_stubs import Library, libraries
 
 NAME = "cuda-placement"
 GRAPH = """<ir_version: 8, opset_import: ["": 18]> g (int64[batch, seq] ids, float[batch, seq, 8] x) => (y, n) {

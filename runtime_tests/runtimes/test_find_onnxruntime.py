@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_export.runtimes.runner_build import SESSION, BuildFailed, build
+from posenc_export.proof.runtimes.runner_build import SESSION, BuildFailed, build
 
 
 def configured(project: Path, text: str, **settings: str) -> str:

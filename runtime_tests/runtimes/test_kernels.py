@@ -17,7 +17,7 @@ from helpers.combinations import run
 from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import DType, Spec
-from posenc_export.formats import FORMATS
+from posenc_export.write.formats import FORMATS
 
 ROWS, PROMPT, HEADS, KV_HEADS, HEAD_DIM = 4200, 512, 4, 2, 64
 BAKED = Spec("baked", max_len=ROWS)

@@ -13,8 +13,8 @@ import pytest
 from helpers.shared import why_missing
 from posenc_export.bundle.folder import write_json
 from posenc_export.bundle.paths import native_path
-from posenc_export.errors import BadInput, ToolFailed
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.common.errors import BadInput, ToolFailed
+from posenc_export.proof.runtimes import RUNTIMES
 
 NAME = "дир é"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}

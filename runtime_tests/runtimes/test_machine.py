@@ -12,8 +12,8 @@ import pytest
 
 from helpers.bundles import sign
 from helpers.shared import Cli
-from posenc_export.errors import check_machine
-from posenc_export.exporter import write
+from posenc_export.common.errors import check_machine
+from posenc_export.proof.exporter import write
 
 SMALL = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--runtime", "ort-cpu"]
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -35,7 +35,7 @@ def caused_by(error: Exception) -> Exception:
 
 
 @pytest.mark.parametrize("error", [*ERRORS, caused_by(FULL)], ids=repr)
-@pytest.mark.parametrize("place", ["posenc_export.runtimes.within", "posenc_export.validation.checks.graph.read_onnx"])
+@pytest.mark.parametrize("place", ["posenc_export.proof.runtimes.within", "posenc_export.proof.checks.graph.read_onnx"])
 def test_no_graph_fails_for_the_machine(
     cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
 ) -> None:

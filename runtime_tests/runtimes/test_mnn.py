@@ -17,9 +17,9 @@ from helpers.shared import need
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner
-from posenc_export.runtimes.mnn import NO_DOUBLE, NOT_CONVERTED, UNSET
-from posenc_export.validation.judging.verdict import worst
+from posenc_export.proof.judging.verdict import worst
+from posenc_export.proof.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner
+from posenc_export.proof.runtimes.mnn import NO_DOUBLE, NOT_CONVERTED, UNSET
 
 ROWS = "MNN answers without an error where a position is beyond the table"
 SIZES = "MNN gives no output for inputs of these sizes"
@@ -153,8 +153,8 @@ seen = []
 tells = ("socket.", "subprocess.", "os.system")
 sys.addaudithook(lambda name, args: seen.append(name) if name.startswith(tells) else None)
 from pathlib import Path
-from posenc_export.runtimes.in_child import Slot
-from posenc_export.runtimes.mnn import opened
+from posenc_export.proof.runtimes.in_child import Slot
+from posenc_export.proof.runtimes.mnn import opened
 opened(Path(sys.argv[1]), (Slot("x", "float32", ()), Slot("start", "int64", ())), (Slot("y", "float32", ()),))
 print([name for name in sys.modules if name.startswith("MNN.tools")], seen)
 """

@@ -18,10 +18,10 @@ from helpers.shared import Cli, need, one_of_each
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, TAKES_LONGER, Missing, RunFailed
-from posenc_export.runtimes.onnxruntime_web import NO_HALF
-from posenc_export.runtimes.openvino import CUTS
-from posenc_export.validation.judging.verdict import Verdict, worst
+from posenc_export.proof.judging.verdict import Verdict, worst
+from posenc_export.proof.runtimes import RUNTIMES, TAKES_LONGER, Missing, RunFailed
+from posenc_export.proof.runtimes.onnxruntime_web import NO_HALF
+from posenc_export.proof.runtimes.openvino import CUTS
 
 NAMES = ("openvino", "onnxruntime-web")
 ONNX = ["-f", "onnx", "-p", "d_model=8", "--max-len", "40"]
@@ -139,7 +139,7 @@ seen = []
 sys.addaudithook(lambda name, args: seen.append(name) if name.startswith(("socket.", "subprocess.")) else None)
 from pathlib import Path
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.proof.runtimes import RUNTIMES
 folder = Path(sys.argv[1])
 del seen[:]
 RUNTIMES["openvino"].open(folder / "model.onnx", Bundle.open(folder).manifest)
@@ -163,7 +163,7 @@ def test_web_is_looked_for_where_node_path_says_and_not_beside_a_bundle(
     (beside / "package.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NODE_PATH", os.pathsep.join(["", "nowhere"]))
-    monkeypatch.setattr("posenc_export.runtimes.onnxruntime_web.node", lambda: "node")
+    monkeypatch.setattr("posenc_export.proof.runtimes.onnxruntime_web.node", lambda: "node")
     with pytest.raises(Missing, match=r"not found in NODE_PATH: npm install --prefix DIR onnxruntime-web@\d"):
         RUNTIMES["onnxruntime-web"].check()
     monkeypatch.setenv("NODE_PATH", str(beside.parent))
@@ -178,7 +178,7 @@ def test_without_node_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_web_runner_that_dies_says_of_what(bundle: Path) -> None:
     need("onnxruntime-web")
-    from posenc_export.runtimes.onnxruntime_web import started
+    from posenc_export.proof.runtimes.onnxruntime_web import started
 
     _, feeds, _ = a_case(bundle)
     process = started(bundle / "model.onnx")

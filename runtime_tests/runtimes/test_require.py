@@ -11,9 +11,9 @@ import pytest
 import posenc_export
 from helpers import hostile
 from helpers.shared import Cli, one_of_each
-from posenc_export.errors import BadInput, Unavailable
-from posenc_export.formats import FORMATS
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.common.errors import BadInput, Unavailable
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.formats import FORMATS
 
 Manifest = dict[str, Any]
 
@@ -62,7 +62,9 @@ KINDS = [none, unknown, only_weights, others, damaged, nothing_to_compare, all_r
 def test_what_never_ran_is_status_2_or_3(
     cli: Cli, bundle: Path, name: str, spoil: Callable[[Manifest, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc_export.runtimes.runner_build.Program.build", lambda *_: None)  # built or not, as it is
+    monkeypatch.setattr(
+        "posenc_export.proof.runtimes.runner_build.Program.build", lambda *_: None
+    )  # built or not, as it is
     hostile.edit(bundle, lambda manifest: spoil(manifest, RUNTIMES[name].format))
     for more in ((), ("--runtime", name), ("--runtime", "onnx-reference")):
         result = cli("validate", str(bundle), "--trust", "--require", name, *more, "-q")
@@ -73,7 +75,7 @@ def test_what_never_ran_is_status_2_or_3(
 
 @pytest.mark.parametrize("name", one_of_each(RUNTIMES, lambda _: None))
 def test_from_python_it_is_an_error_or_unmet(bundle: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.runtimes.runner_build.Program.build", lambda *_: None)
+    monkeypatch.setattr("posenc_export.proof.runtimes.runner_build.Program.build", lambda *_: None)
     hostile.edit(bundle, lambda manifest: damaged(manifest, RUNTIMES[name].format))
     try:
         result = posenc_export.validate(bundle, trust=True, require=[name])

@@ -9,9 +9,17 @@ import pytest
 
 from helpers.runner_tools import is_one_clear_line, run
 from helpers.shared import Cli, need
-from posenc_export.runtimes import runner_build as native
-from posenc_export.runtimes.cpp import ORT
-from posenc_export.runtimes.runner_build import FAILED_BEFORE, RUNNER, SESSION, BuildFailed, Program, build, explain
+from posenc_export.proof.runtimes import runner_build as native
+from posenc_export.proof.runtimes.cpp import ORT
+from posenc_export.proof.runtimes.runner_build import (
+    FAILED_BEFORE,
+    RUNNER,
+    SESSION,
+    BuildFailed,
+    Program,
+    build,
+    explain,
+)
 
 
 @pytest.mark.exhaustive

@@ -24,11 +24,11 @@ from posenc.ports import Array, Feeds
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Mode, Positions, Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner, TimedOut
-from posenc_export.runtimes.in_child import Child
-from posenc_export.runtimes.tract import NO_HALF
-from posenc_export.validation.judging.verdict import worst
-from posenc_export.validation.running.refusals import refusal
+from posenc_export.proof.judging.verdict import worst
+from posenc_export.proof.running.refusals import refusal
+from posenc_export.proof.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner, TimedOut
+from posenc_export.proof.runtimes.in_child import Child
+from posenc_export.proof.runtimes.tract import NO_HALF
 
 ABORTED = "tract ended by signal SIGABRT: range end index "
 CANNOT = {
@@ -189,7 +189,7 @@ WAITS = """
 import os, resource, signal, sys, time
 from pathlib import Path
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.proof.runtimes import RUNTIMES
 folder = Path(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
 resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36))

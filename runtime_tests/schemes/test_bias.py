@@ -14,8 +14,8 @@ import posenc
 from posenc.schemes import deberta_buckets, t5_bias
 from posenc.schemes.alibi import slopes_of
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets.hf_config import config_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.hf_config import config_target
 from posenc_models import ModelConfig
 
 MILLION = 10**6

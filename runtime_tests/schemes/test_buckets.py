@@ -12,9 +12,9 @@ from posenc.ports import Array, Integers
 from posenc.schemes import deberta_buckets, t5_bias
 from posenc.spec import Positions, Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.runtimes import RUNTIMES, Missing
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.runtimes import RUNTIMES, Missing
+from posenc_export.write.targets.scheme import scheme_target
 
 MILLION = 10**6
 FORMATS = ("onnx", "torchscript", "pt2", "aoti")

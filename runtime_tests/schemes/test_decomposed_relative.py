@@ -13,8 +13,8 @@ from posenc.encoding import CaseLike
 from posenc.spec import DType, Mode, Spec
 from posenc_export import export
 from posenc_export.bundle.case import Case
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
 
 HEADS, DIM = 3, 8
 SIDES = ((7, 7), (3, 4), (13, 5), (20, 9), (1, 1), (1, 6), (7, 2))

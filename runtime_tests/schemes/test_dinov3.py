@@ -17,7 +17,7 @@ from helpers.combinations import run
 from helpers.grids import BAKED, CLOSE, DYNAMIC, SPECS, near
 from helpers.shared import DATA
 from posenc.spec import Spec, UnsupportedSpec
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 SIZES = [(6, 9), (14, 14), (1, 7)]
 FLOAT32 = 1e-6

@@ -12,10 +12,10 @@ from helpers.shared import Cli
 from posenc.encoding import Encoding
 from posenc.ports import Array
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.targets.scheme import scheme_target
 
 
 def built(**params: Any) -> Encoding:

@@ -20,11 +20,11 @@ from posenc.encoding import NoTables
 from posenc.ports import Positions
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.formats import FORMATS
-from posenc_export.runtimes.runner_build import build
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.runtimes.runner_build import build
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 __all__ = ["tables"]
 

@@ -17,8 +17,8 @@ from helpers.shared import Cli
 from posenc.ports import Array
 from posenc.sources.relative.encode import RelativeRows
 from posenc.spec import Mode, Spec, UnsupportedSpec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.scheme import scheme_target
 
 WIDTH, MAX_LEN = 16, 70
 MODES: tuple[Mode, ...] = ("baked", "dynamic")

@@ -14,11 +14,11 @@ from posenc.encoding import Encoding
 from posenc.ports import SEQ, Array, Port, Values, fixed
 from posenc.spec import Positions, Spec
 from posenc.where import KEYS
-from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 MODES = ("baked", "dynamic")
 LENGTHS = ((1, 1), (1, 30), (2, 3), (6, 9))

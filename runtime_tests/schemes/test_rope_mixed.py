@@ -16,7 +16,7 @@ from helpers.grids import BAKED, CLOSE, DYNAMIC, SPECS, near
 from helpers.shared import DATA, Cli
 from posenc.ports import Array
 from posenc.spec import Spec, UnsupportedSpec
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 TIMM = np.load(DATA / "timm_rope_mixed_4x7.npz")
 """RotaryEmbeddingMixed(24, depth=2, num_heads=3, grid_indexing="xy") of timm 1.0.31: its frequencies, sines and cosines

@@ -11,7 +11,7 @@ import posenc_export
 from helpers.grids import BAKED, DYNAMIC
 from posenc.encoding import NoTables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"axes_dim": (8, 7)}, "axes_dim must be even numbers of at least 2, a pair for each frequency, got 8,7"),

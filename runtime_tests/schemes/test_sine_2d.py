@@ -20,9 +20,9 @@ from posenc.ports import Mask, Port
 from posenc.sincos.series import SeriesSinCos
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 
 @dataclass(frozen=True)

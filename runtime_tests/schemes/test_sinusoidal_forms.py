@@ -17,7 +17,7 @@ from posenc.encoding import NoTables
 from posenc.ports import Array
 from posenc.sincos.angle_addition import END
 from posenc.spec import Spec
-from posenc_export.formats import FORMATS
+from posenc_export.write.formats import FORMATS
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Floats, Values
 from posenc.spec import Method, Mode, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.write.targets.feeds import feeds_for
 
 EXACT: tuple[Mode, ...] = ("baked", "dynamic")
 CONFIGS: dict[str, dict[str, Any]] = {

@@ -18,8 +18,8 @@ from posenc.ports import Array
 from posenc.sources.window.encode import indices
 from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.scheme import scheme_target
 
 TIMM = Path(__file__).parents[1] / "data" / "timm_windows.npz"
 MODES: tuple[Mode, ...] = ("baked", "dynamic")

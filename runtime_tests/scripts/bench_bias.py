@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from posenc.schemes.t5_bias import buckets
 from posenc.spec import Mode, Spec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.machine import processor, versions
-from posenc_export.markdown import table
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.common.machine import processor, versions
+from posenc_export.common.markdown import table
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.targets.scheme import scheme_target
 
 HEADS, HEAD_DIM, FAR, ROUNDS, SECONDS = 32, 64, 128, 5, 0.3
 LEFT, RIGHT = 64, 8

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from posenc.formulas.hash_grid import Grids
 from posenc.sources.features.hash_grid import PRIMES, HashGrid, levels_of
-from posenc_export.machine import processor, versions
+from posenc_export.common.machine import processor, versions
 
 GRIDS = Grids(in_features=3, levels=16, log2_size=19, min_resolution=16, growth=1.38, dense=True)
 BYTE, POINTS, ROUNDS = 8, (1024, 16384), 15

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.costs import cost_of_inspecting
 from helpers.large_decoders import Decoder, write_decoder
 from helpers.made_parts import put_part
-from posenc_export.machine import processor, versions
-from posenc_export.markdown import table
+from posenc_export.common.machine import processor, versions
+from posenc_export.common.markdown import table
 
 PAGE = Path(__file__).parents[2] / "docs/figures.md"
 PART = "bench_inspect"

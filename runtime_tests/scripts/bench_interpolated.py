@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from posenc.spec import Spec
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.targets.scheme import scheme_target
 
 GRID, SIZE, WIDTH, ROUNDS = (37, 37), (64, 48), 768, 15
 DYNAMIC = torch.export.Dim.DYNAMIC

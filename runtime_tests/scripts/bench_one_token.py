@@ -22,9 +22,9 @@ import torch
 from onnx import ModelProto, helper, numpy_helper
 
 from posenc.spec import Spec
-from posenc_export.benchmarks.baselines import BaselineRotary
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.proof.benchmarks.baselines import BaselineRotary
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.write.targets.scheme import scheme_target
 
 HEADS, DIM, BASE, ROWS, FIRST = 32, 128, 10000.0, 4096, 1234
 PLAIN, OURS, UNCHECKED, ALONE = "plain export", "ours", "ours without checks", "rotation of stored rows alone"

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.spec import Positions, Spec
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.formats import RotaryOp
-from posenc_export.machine import processor, versions
-from posenc_export.markdown import table
-from posenc_export.targets.scheme import scheme_target
+from posenc_export.common.machine import processor, versions
+from posenc_export.common.markdown import table
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.write.formats import RotaryOp
+from posenc_export.write.targets.scheme import scheme_target
 
 HEADS, DIM, SIZES, ROUNDS = 24, 128, (1, 64, 64), 7
 TOKENS = SIZES[0] * SIZES[1] * SIZES[2]

@@ -13,7 +13,7 @@ from textwrap import shorten
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
+from posenc_export.proof.judging.verdict import ValidateOptions, Verdict
 from scripts.compat_table import BROWSERS, put_table
 from scripts.old_runtimes import GOOD, outcome
 from scripts.phones import CASE, LONG, of_samples
@@ -26,7 +26,7 @@ TIMEOUT = 60.0
 def results(bundle: Path, names: tuple[str, ...] = RUNTIMES) -> dict[str, str]:
     """Return what comes of a bundle on runtimes, in words: of its cases, and of the calls that it must refuse."""
     from posenc_export.bundle.folder import Bundle
-    from posenc_export.validation.running.run import validate_bundle
+    from posenc_export.proof.running.run import validate_bundle
 
     options = ValidateOptions(runtimes=names, timeout=TIMEOUT)
     rows = validate_bundle(Bundle.open(bundle, trusted=True), options)

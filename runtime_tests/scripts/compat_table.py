@@ -36,7 +36,7 @@ def put_table(bundles: Mapping[str, Path], rows: Rows, part: str = SERVERS, note
 
 def measured(bundles: Mapping[str, Path], rows: Rows, note: str = "") -> str:
     """Return a part of the page that is measured."""
-    from posenc_export.machine import facts
+    from posenc_export.common.machine import facts
 
     reasons = sorted({words for results in rows.values() for words in results.values()} - set(MARKS))
     marks = {**MARKS, **dict(zip(reasons, LETTERS, strict=False))}
@@ -57,9 +57,9 @@ def measured(bundles: Mapping[str, Path], rows: Rows, note: str = "") -> str:
 
 def title(runtime: str) -> str:
     """Return a runtime with its version, as it heads a column."""
-    from posenc_export.formats.onnx.browsers import RUNS_IN
-    from posenc_export.formats.onnx.compatibility import OPENVINO, WEB
-    from posenc_export.formats.onnx.phones import MNN, TRACT
+    from posenc_export.write.formats.onnx.browsers import RUNS_IN
+    from posenc_export.write.formats.onnx.compatibility import OPENVINO, WEB
+    from posenc_export.write.formats.onnx.phones import MNN, TRACT
 
     releases = {"openvino": OPENVINO, "onnxruntime-web": WEB, "tract": TRACT, "mnn": MNN, **dict.fromkeys(RUNS_IN, WEB)}
     names = {"openvino": "OpenVINO", "mnn": "MNN"}

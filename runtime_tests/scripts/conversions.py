@@ -23,15 +23,15 @@ import torch
 
 from posenc.ports import Array, Feeds
 from posenc.spec import Method, Spec
-from posenc_export.benchmarks.baselines import BaselineRotary
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.errors import first_line
-from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.machine import facts
-from posenc_export.markdown import table
-from posenc_export.runtimes.onnx_reference import evaluator
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.half import Half, measured
+from posenc_export.common.errors import first_line
+from posenc_export.common.machine import facts
+from posenc_export.common.markdown import table
+from posenc_export.proof.benchmarks.baselines import BaselineRotary
+from posenc_export.proof.exporter import ExportOptions, export_target
+from posenc_export.proof.judging.half import Half, measured
+from posenc_export.proof.runtimes.onnx_reference import evaluator
+from posenc_export.write.targets.scheme import scheme_target
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

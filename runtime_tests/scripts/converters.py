@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from posenc_export.formats.onnx.dtypes import to_float16
+from posenc_export.write.formats.onnx.dtypes import to_float16
 
 Convert = Callable[[Path], onnx.ModelProto]
 

@@ -27,12 +27,12 @@ from helpers.foreign.files import foreign_files
 from helpers.hostile_onnx import HOSTILE
 from helpers.mutated_onnx import mutated
 from posenc.memory import GIB
+from posenc_export.common.errors import BadInput, Overloaded
 from posenc_export.common.memory_limit import limit_memory
-from posenc_export.errors import BadInput, Overloaded
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.report.schema import inspection_json, inspection_read
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.report.schema import inspection_json, inspection_read
 
 SECONDS, MEMORY = 20, 1
 

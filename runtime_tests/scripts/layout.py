@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 LAYERS = [layer.split(" : ") for contract in CONTRACTS for layer in reversed(contract.get("layers", ()))]
-STAGES = tuple(stage for layer in LAYERS for stage in reversed(layer) if stage != "__main__")
-"""The stages of posenc_export, as import-linter holds them: a stage imports only stages before it."""
+ROOMS = tuple(room for layer in LAYERS for room in reversed(layer) if room != "__main__")
+"""The rooms of posenc_export, as import-linter holds them: a room imports only rooms before it."""
 HEAD = """# What lies where
 
-Every file of the product by its first line. Inside `posenc_export` a stage imports only stages above it in the list.
+Every file of the product by its first line. Inside `posenc_export` a room imports only rooms above it in the list.
 """
-PACKAGES = {"posenc": (), "export/posenc_export": STAGES, "models/posenc_models": ()}
+PACKAGES = {"posenc": (), "export/posenc_export": ROOMS, "models/posenc_models": ()}
 """The folders of packages, and the order of what lies in them, where it is not that of names."""
 
 

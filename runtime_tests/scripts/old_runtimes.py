@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 if TYPE_CHECKING:
     from posenc.spec import Spec
-    from posenc_export.validation.judging.verdict import Verdict
+    from posenc_export.proof.judging.verdict import Verdict
 
 Rows = dict[str, dict[str, str]]
 """What came of each file, by release."""
@@ -72,7 +72,7 @@ SAMPLES: Mapping[str, tuple[str, int, str]] = {
 
 def files() -> dict[str, tuple[One, dict[str, Any]]]:
     """Return every bundle by name: those above, other schemes, dynamic rope at every opset, each rotary operator."""
-    from posenc_export.formats import DEFAULT_OPSET, OPSETS
+    from posenc_export.write.formats import DEFAULT_OPSET, OPSETS
 
     dynamic = DEFAULTS["rope"]
     opsets = {f"rope, opset {opset}": (dynamic, {"opset": opset}) for opset in OPSETS if opset > DEFAULT_OPSET}
@@ -106,8 +106,8 @@ def spec_of(one: One) -> "Spec":
 
 
 def export(one: One, folder: Path, **options: Any) -> None:
-    from posenc_export.exporter import ExportOptions, export_target
-    from posenc_export.targets.scheme import scheme_target
+    from posenc_export.proof.exporter import ExportOptions, export_target
+    from posenc_export.write.targets.scheme import scheme_target
 
     scheme, params, *_ = one
     chosen = ExportOptions(("onnx",), validate=False, **options)

@@ -21,8 +21,8 @@ import posenc_export
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
-from posenc_export.errors import BadInput
-from posenc_export.reading.inspection import Encoding, Inspection
+from posenc_export.common.errors import BadInput
+from posenc_export.read.inspection import Encoding, Inspection
 
 PAGE = Path(__file__).parents[2] / "docs" / "inspect.md"
 PART = "packages"

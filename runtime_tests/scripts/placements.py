@@ -17,11 +17,11 @@ from scripts.compat_table import PAGE, PLACED
 
 def measure() -> int:
     """Place every form and put the table into the page; return how many files leave more to the CPU than they say."""
-    from posenc_export.cuda.place import place
-    from posenc_export.cuda.plan import placements
-    from posenc_export.cuda.table import PLACED_COLUMNS, placed_headline, placed_rows
-    from posenc_export.machine import facts
-    from posenc_export.markdown import table
+    from posenc_export.common.machine import facts
+    from posenc_export.common.markdown import table
+    from posenc_export.proof.cuda.place import place
+    from posenc_export.proof.cuda.plan import placements
+    from posenc_export.proof.cuda.table import PLACED_COLUMNS, placed_headline, placed_rows
 
     placed = list(place(placements(), lambda text: print(text, flush=True)))
     machine = ", ".join(f"{name} {value}" for name, value in facts().items())

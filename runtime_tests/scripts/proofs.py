@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.browser import browser
 from helpers.served import serving
 from helpers.visits import visited
-from posenc_export.serving.library import find_library
+from posenc_export.show.serving.library import find_library
 
 
 def main(folder: Path) -> None:

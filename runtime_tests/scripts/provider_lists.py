@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "export" / "posenc_export" / "formats" / "onnx" / "providers"
+FOLDER = Path(__file__).parents[2] / "export" / "posenc_export" / "write" / "formats" / "onnx" / "providers"
 DTYPES = {
     "float": "float32",
     "double": "float64",

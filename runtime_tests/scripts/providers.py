@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
-from posenc_export.formats.onnx.providers import Group
+from posenc_export.write.formats.onnx.providers import Group
 from scripts.compat_table import PAGE
 
 PART = "providers"
@@ -47,10 +47,10 @@ def left(scheme: str, mode: str, index_dtype: str, folder: Path) -> Mapping[str,
 
     from posenc.scheme import SCHEMES
     from posenc.spec import Spec
-    from posenc_export.errors import BadInput
-    from posenc_export.exporter import ExportOptions, export_target
-    from posenc_export.formats.onnx.providers import placements
-    from posenc_export.targets.scheme import scheme_target
+    from posenc_export.common.errors import BadInput
+    from posenc_export.proof.exporter import ExportOptions, export_target
+    from posenc_export.write.formats.onnx.providers import placements
+    from posenc_export.write.targets.scheme import scheme_target
 
     record = SCHEMES[scheme]
     params = {**record.samples[0], **WHOLE_STEPS.get(scheme, {})}
@@ -74,7 +74,7 @@ def _sum(groups: tuple[Group, ...]) -> int:
 
 def table(rows: Mapping[str, Mapping[str, str]]) -> str:
     """Return the part of the page: the date, where the lists are from, and a row for each form."""
-    from posenc_export.formats.onnx.providers.lists import provider_lists
+    from posenc_export.write.formats.onnx.providers.lists import provider_lists
 
     sources = dict.fromkeys(
         f"{one.source.version} ([{one.source.commit[:7]}]({one.source.repository}/tree/{one.source.commit}), "

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.hf.rotary_rows import Rotary, Row, groups, rotary_of
 from helpers.hf.surveyed import SECONDS, apart, names
 from helpers.made_parts import put_part
-from posenc_export.markdown import table as markdown
+from posenc_export.common.markdown import table as markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "rotary-in-deployment.md"
 PART = "models"

@@ -33,7 +33,7 @@ from helpers.foreign.exporters import transformers_exporter, without_traces
 from helpers.foreign.models import BASE, BOTH, ROWS, Settings, learned, rotary
 from helpers.foreign.scored import matched, merged
 from helpers.foreign.truth import End, Held, Truth
-from posenc_export.reading.inspection import Encoding
+from posenc_export.read.inspection import Encoding
 
 EXPORT_SECONDS = 60
 TRACED, LENGTHS = 11, (11, 7, 19)
@@ -930,7 +930,7 @@ class Read:
 def read(path: Path, held: tuple[Held, ...], kept: Path) -> Read:
     """Return what inspect says of a file, against the truth about it; what a folder has of it is not read again."""
     from helpers.foreign.read import inspected
-    from posenc_export.reading.report.schema import inspection_json, inspection_read
+    from posenc_export.read.report.schema import inspection_json, inspection_read
 
     begun = time.process_time()
     kept.mkdir(exist_ok=True)

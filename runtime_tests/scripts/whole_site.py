@@ -13,9 +13,9 @@ import click
 from posenc import __version__
 from posenc.scheme import SCHEMES
 from posenc_export.cli.output.gallery import Gallery, gallery
-from posenc_export.site.links import OUTSIDE, target_of
-from posenc_export.site.page import Entry, Page, Site
-from posenc_export.site.write import check_site, write_site
+from posenc_export.show.site.links import OUTSIDE, target_of
+from posenc_export.show.site.page import Entry, Page, Site
+from posenc_export.show.site.write import check_site, write_site
 
 ROOT = Path(__file__).parents[2]
 START, INDEX, SCHEME_LIST = "README.md", "docs/index.md", "docs/schemes.md"

@@ -19,8 +19,8 @@ from helpers.visits import PATIENCE, visited
 from posenc import build
 from posenc.spec import Spec
 from posenc_export.cli import export
-from posenc_export.runtimes.npm import package
-from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
+from posenc_export.proof.runtimes.npm import package
+from posenc_export.proof.runtimes.onnxruntime_web import PACKAGE, TRIED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -14,13 +14,13 @@ from helpers.shared import ROOT
 from posenc.encoding import SAME_BITS, Tolerance
 from posenc.ports import Array, Axis, Port
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.runtimes.npm import node
-from posenc_export.validation.judging.compare import judge, measure
-from posenc_export.validation.judging.scores import compare_scores
-from posenc_export.validation.judging.verdict import Comparison
-from posenc_export.validation.report.rows import figure
+from posenc_export.proof.judging.compare import judge, measure
+from posenc_export.proof.judging.scores import compare_scores
+from posenc_export.proof.judging.verdict import Comparison
+from posenc_export.proof.report.rows import figure
+from posenc_export.proof.runtimes.npm import node
 
-WEB = ROOT / "export" / "posenc_export" / "web"
+WEB = ROOT / "export" / "posenc_export" / "proof" / "web"
 Pair = tuple[Array, Array, Tolerance]
 TOLERANCES = (
     Tolerance(),

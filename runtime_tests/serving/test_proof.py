@@ -15,8 +15,8 @@ from helpers.opened_pages import Scheme, screenshot
 from helpers.served import serving
 from helpers.shared import Cli, need
 from helpers.visits import PATIENCE, visited
-from posenc_export.serving import section
-from posenc_export.serving.library import Library, find_library
+from posenc_export.show.serving import section
+from posenc_export.show.serving.library import Library, find_library
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from helpers.served import asked, connected, made_library, received, sent, serving
-from posenc_export.serving import heads
-from posenc_export.serving.connections import MOST
-from posenc_export.serving.library import Library
-from posenc_export.serving.server import Server
+from posenc_export.show.serving import heads
+from posenc_export.show.serving.connections import MOST
+from posenc_export.show.serving.library import Library
+from posenc_export.show.serving.server import Server
 
 ISOLATED = {
     "Cross-Origin-Opener-Policy": "same-origin",

@@ -20,8 +20,8 @@ from helpers.hosts import any_host
 from helpers.served import made_library
 from helpers.shared import Cli, need
 from helpers.visits import visited
-from posenc_export.serving.library import Library
-from posenc_export.serving.site import HEADERS
+from posenc_export.show.serving.library import Library
+from posenc_export.show.serving.site import HEADERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -13,8 +13,8 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.cli.output.gallery import gallery
 from posenc_export.cli.output.scheme_page import markdown_of
-from posenc_export.errors import BadInput
-from posenc_export.site.write import check_site
+from posenc_export.common.errors import BadInput
+from posenc_export.show.site.write import check_site
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from helpers.shared import Cli, Once
 from helpers.sites import pages_of, served
 from posenc.scheme import SCHEMES
 from posenc_export.cli.commands.schemes import write_gallery
-from posenc_export.site.write import write_site
+from posenc_export.show.site.write import write_site
 from scripts.whole_site import whole
 
 if TYPE_CHECKING:

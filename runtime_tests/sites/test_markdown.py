@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from posenc_export.errors import BadInput
-from posenc_export.site import markdown
-from posenc_export.site.page import Entry, Page, Site
-from posenc_export.site.write import rendered
+from posenc_export.common.errors import BadInput
+from posenc_export.show.site import markdown
+from posenc_export.show.site.page import Entry, Page, Site
+from posenc_export.show.site.write import rendered
 
 LOUD = """# Title
 

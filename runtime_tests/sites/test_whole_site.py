@@ -7,7 +7,7 @@ import pytest
 from helpers.shared import ROOT, Once
 from helpers.sites import dead_links, loaded_from_elsewhere, pages_of, reached
 from posenc.scheme import SCHEMES
-from posenc_export.site.write import rendered, write_site
+from posenc_export.show.site.write import rendered, write_site
 from scripts.whole_site import SCHEME_LIST, links_of, whole
 
 

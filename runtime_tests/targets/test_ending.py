@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 import posenc_export
 from posenc.ports import Axis, Port, Values
-from posenc_export.errors import BadInput, ExportFailed
-from posenc_export.targets.ending import advised, max_length
+from posenc_export.common.errors import BadInput, ExportFailed
+from posenc_export.write.targets.ending import advised, max_length
 
 BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")
 X = Port("x", (BATCH, SEQ, Axis("", "features", 8)), "float32", Values())

@@ -15,13 +15,13 @@ from helpers.shared import Cli, one_of_each
 from posenc.ports import Array
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.errors import BadInput
-from posenc_export.targets.float64 import Widening, call_in_float64
-from posenc_export.validation.judging.verdict import Comparison, Verdict
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.recording.record import CaseRecord, GoldenCases, NoReference, record
-from posenc_export.validation.report.report import headline
+from posenc_export.common.errors import BadInput, NoReference
+from posenc_export.proof.judging.verdict import Comparison, Verdict
+from posenc_export.proof.recording.record import CaseRecord, GoldenCases, record
+from posenc_export.proof.report.report import headline
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.float64 import Widening, call_in_float64
 
 X = "x: float32[batch, seq, 8]"
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
 import posenc_export
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.exporter import ExportResult
-from posenc_export.validation.judging.verdict import worst
+from posenc_export.proof.exporter import ExportResult
+from posenc_export.proof.judging.verdict import worst
+from posenc_export.write.inputs.ports import parse_ports
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 transformers.logging.set_verbosity(50)

@@ -13,14 +13,14 @@ from torch import nn
 import posenc_export
 from known import Known
 from posenc.ports import Port, axes_of
-from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.errors import PosencError
-from posenc_export.exporter import ExportResult
-from posenc_export.targets.calling import InARow, by_name
-from posenc_export.validation.judging.verdict import NO_REFERENCE
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.common.arrays import FLOATS, call_on_arrays
+from posenc_export.common.errors import PosencError
+from posenc_export.proof.exporter import ExportResult
+from posenc_export.proof.judging.verdict import NO_REFERENCE
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.calling import InARow, by_name
+from posenc_export.write.targets.feeds import feeds_for
 
 FILES = ("absolute", "rotary", "relative", "grids", "shapes", "wrong", "packages", "blocks", "idioms", "lies")
 KNOWN = [row for file in FILES for row in importlib.import_module(f"known.{file}").ROWS]

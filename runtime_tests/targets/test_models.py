@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from helpers.shared import DATA, Cli, one_of_each
-from posenc_export.formats import quiet
+from posenc_export.write.formats import quiet
 from posenc_models.networks import embedding, encoder
 
 LINES = (DATA / "alice.txt").read_text(encoding="utf-8").splitlines()
@@ -50,6 +50,7 @@ def test_a_learned_context_has_an_end_and_a_dynamic_one_has_none() -> None:
         embedding.sinusoidal(mode="baked")(long)
 
 
+@pytest.mark.exhaustive
 def test_the_whole_encoder_at_its_full_size() -> None:
     torch.manual_seed(0)
     module = encoder.TextEncoder().eval()

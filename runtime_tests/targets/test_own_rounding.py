@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 import posenc_export
 from helpers.own_encodings import MASKED, X, allowed, described, judged, recorded
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.exporter import ExportResult
-from posenc_export.validation.recording.own_module import behaviour
+from posenc_export.proof.exporter import ExportResult
+from posenc_export.proof.recording.own_module import behaviour
+from posenc_export.write.inputs.ports import parse_ports
 
 
 class Bucketed(nn.Module):

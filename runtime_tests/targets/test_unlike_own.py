@@ -9,12 +9,12 @@ import posenc_export
 from posenc.ports import Axis, Port, fixed
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
-from posenc_export.targets.module import module_target
-from posenc_export.validation.judging.verdict import Verdict
-from posenc_export.validation.planning.eager_refusals import refused_by_eager
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.running.refusals import folded, unlike_lengths_answered
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.planning.eager_refusals import refused_by_eager
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.running.refusals import folded, unlike_lengths_answered
+from posenc_export.write.targets.module import module_target
 
 AXES = (Axis("batch", "batch"), Axis("seq", "length"), fixed(8))
 PORTS = (Port("x", AXES, "float32"), Port("y", AXES, "float32"))

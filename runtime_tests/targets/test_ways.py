@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from posenc.ports import BATCH, SEQ, Port, fixed
-from posenc_export.arrays import tensors_of
-from posenc_export.formats.hints import hint
-from posenc_export.formats.libraries import replaced
-from posenc_export.formats.ways import WAYS, without_a_look_for_causal_masks
-from posenc_export.targets.calling import by_name
+from posenc_export.common.arrays import tensors_of
+from posenc_export.write.formats.hints import hint
+from posenc_export.write.formats.libraries import replaced
+from posenc_export.write.formats.ways import WAYS, without_a_look_for_causal_masks
+from posenc_export.write.targets.calling import by_name
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 

@@ -12,11 +12,11 @@ from torch import nn
 import posenc_export
 from helpers import ways_out
 from helpers.shared import Cli, one_of_each
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.errors import ExportFailed
-from posenc_export.formats.linspace import dynamic_linspace
-from posenc_export.formats.resizing import dynamic_interpolate
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.common.errors import ExportFailed
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.write.formats.linspace import dynamic_linspace
+from posenc_export.write.formats.resizing import dynamic_interpolate
+from posenc_export.write.inputs.ports import parse_ports
 
 TABLE = ("x: float32[batch, seq, 8]", "positions: int64[batch, seq] positions < 64")
 IMAGE = "x: float32[batch, 3, height % 4{0}, width % 4{0}]"
@@ -116,6 +116,7 @@ def test_the_other_form_of_resizing_gives_its_numbers(mode: str, factor: float) 
     torch.testing.assert_close(actual, expected, atol=5e-6, rtol=0)
 
 
+@pytest.mark.exhaustive  # a model with experts takes 8 s
 def test_a_refusal_of_experts_is_one_line_that_says_what_to_set(tmp_path: Path, cli: Cli) -> None:
     ids = "ids: int64[batch, seq] < 50"
     words = (

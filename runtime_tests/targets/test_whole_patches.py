@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from posenc.ports import Axis, Port, fixed
 from posenc.spec import Spec
-from posenc_export.errors import BadInput
-from posenc_export.targets import Target
-from posenc_export.targets.module import module_target
+from posenc_export.common.errors import BadInput
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.module import module_target
 
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
 

@@ -36,8 +36,8 @@ def test_bench_has_a_row_for_everything(cli: Cli) -> None:
 def test_bench_is_beside_the_baseline_where_that_does_as_much(
     small_bundle: Path, others: dict[str, Any], has_baseline: bool
 ) -> None:
-    from posenc_export.benchmarks.baselines import additive_baseline
     from posenc_export.bundle.folder import Bundle
+    from posenc_export.proof.benchmarks.baselines import additive_baseline
 
     manifest = Bundle.open(small_bundle).manifest
     without_start = replace(manifest, inputs=manifest.inputs[:1], params={**manifest.params, **others})
@@ -67,17 +67,18 @@ def test_bench_of_rope_is_beside_the_baseline_and_one_operator(cli: Cli, op: str
     assert row["faster_than_baseline"].keys() == row["faster_than_one_op"].keys() == {"ort-cpu"}
 
 
+@pytest.mark.exhaustive
 def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
     from posenc.ports import Array
     from posenc.scheme import build
     from posenc.spec import Spec
-    from posenc_export.arrays import call_on_arrays
-    from posenc_export.benchmarks.baselines import BaselineRotary, baseline_of, write_one_op
     from posenc_export.bundle.folder import Bundle
-    from posenc_export.exporter import ExportOptions, write_bundle
-    from posenc_export.formats import RotaryOp
-    from posenc_export.runtimes import RUNTIMES
-    from posenc_export.targets.scheme import scheme_target
+    from posenc_export.common.arrays import call_on_arrays
+    from posenc_export.proof.benchmarks.baselines import BaselineRotary, baseline_of, write_one_op
+    from posenc_export.proof.exporter import ExportOptions, write_bundle
+    from posenc_export.proof.runtimes import RUNTIMES
+    from posenc_export.write.formats import RotaryOp
+    from posenc_export.write.targets.scheme import scheme_target
 
     spec = Spec("dynamic", max_len=40)
     ops: tuple[tuple[RotaryOp, int], ...] = (("onnx", 23), ("microsoft", 20))

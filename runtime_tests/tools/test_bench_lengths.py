@@ -13,17 +13,17 @@ from helpers.shared import Cli
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Positions, Start, fixed
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export.arrays import call_on_arrays
-from posenc_export.benchmarks import BenchOptions
-from posenc_export.benchmarks.contenders import Contender
-from posenc_export.benchmarks.lengths import lengths_of, max_length_of, sizes_of_call
-from posenc_export.benchmarks.workers import Round
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.benchmarks import BenchOptions
+from posenc_export.proof.benchmarks.contenders import Contender
+from posenc_export.proof.benchmarks.lengths import lengths_of, max_length_of, sizes_of_call
+from posenc_export.proof.benchmarks.workers import Round
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.scheme import scheme_target
 
 TIMING = BenchOptions(batch=2, heads=2)
 SHORT = replace(SEQ, most=40)
@@ -94,7 +94,7 @@ def untimed(contenders: Sequence[Contender], length: int, timing: BenchOptions) 
 
 
 def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.benchmarks.run.workers", untimed)
+    monkeypatch.setattr("posenc_export.proof.benchmarks.run.workers", untimed)
     bundle = ["-p", "d_model=8", "-p", "scale_x=2.0", "--max-len", "40", "-f", "onnx", "--no-validate", "-o", "b"]
     assert cli("export", "-q", *bundle).exit_code == 0
     result = cli("bench", "b", "--runtime", "ort-cpu")
@@ -112,7 +112,7 @@ def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli, monkeypatch
 
 
 def test_a_table_from_a_file_is_timed_as_far_as_it_goes(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.benchmarks.run.workers", untimed)
+    monkeypatch.setattr("posenc_export.proof.benchmarks.run.workers", untimed)
     np.save("w.npy", np.ones((40, 8), np.float32))
     words = ["bench", "learned", "-p", "weights=w.npy", "--runtime", "ort-cpu"]
     assert "    40  ort-cpu" in cli(*words).output

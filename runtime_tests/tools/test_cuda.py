@@ -16,10 +16,13 @@ from posenc import build
 from posenc.parameters import Value
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
-from posenc_export.cuda.place import Placement, place
-from posenc_export.cuda.plan import MAX_LEN, BundlePlan, placements, plans, runtimes_of
-from posenc_export.cuda.prove import EMBEDDED, TIMED, Proof, exported, judged, prove, prove_class
-from posenc_export.cuda.table import (
+from posenc_export.common.machine import facts
+from posenc_export.proof.checks import CHECKS, Context
+from posenc_export.proof.checks.placement import Placed
+from posenc_export.proof.cuda.place import Placement, place
+from posenc_export.proof.cuda.plan import MAX_LEN, BundlePlan, placements, plans, runtimes_of
+from posenc_export.proof.cuda.prove import EMBEDDED, TIMED, Proof, exported, judged, prove, prove_class
+from posenc_export.proof.cuda.table import (
     PLACED_COLUMNS,
     headline,
     markdown,
@@ -28,13 +31,10 @@ from posenc_export.cuda.table import (
     rows,
     status_of,
 )
-from posenc_export.formats import OPSETS, RotaryOp
-from posenc_export.machine import facts
-from posenc_export.runtimes import NOT_RUN, RUNTIMES, Missing
-from posenc_export.runtimes.onnx_runtime import load_ort_cpu
-from posenc_export.validation.checks import CHECKS, Context
-from posenc_export.validation.checks.placement import Placed
-from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.runtimes import NOT_RUN, RUNTIMES, Missing
+from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
+from posenc_export.write.formats import OPSETS, RotaryOp
 from scripts.compat_table import PAGE, PLACED
 
 
@@ -89,7 +89,7 @@ def test_a_bundle_is_proved_on_the_cpu_as_on_cuda() -> None:
 def test_where_nothing_can_run_that_is_said_before_any_work(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     if not why_missing("ort-cuda"):
         pytest.skip("CUDA is here: the command itself runs it")
-    monkeypatch.setattr("posenc_export.cuda.prove.exported", lambda *_: pytest.fail("it exported"))
+    monkeypatch.setattr("posenc_export.proof.cuda.prove.exported", lambda *_: pytest.fail("it exported"))
     result = cli("cuda", "--save", "table.md")
     assert (result.exit_code, result.output.count("\n"), Path("table.md").exists()) == (3, 1, False), result.output
     assert result.output.startswith("Error: nothing can run on cuda here: ort-cuda, ")
@@ -196,7 +196,7 @@ def usual(schemes: list[str]) -> list[BundlePlan]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["alibi", "rope"])
+@pytest.mark.parametrize("scheme", ["alibi", pytest.param("rope", marks=pytest.mark.exhaustive)])
 def test_what_computes_rows_stays_on_cuda(scheme: str) -> None:
     need("cuda-placement")
     placed = list(place(usual([scheme]), quiet))
@@ -272,6 +272,6 @@ def test_where_nothing_can_be_placed_that_is_said(cli: Cli, monkeypatch: pytest.
         raise Missing("no C compiler")
 
     without = replace(RUNTIMES["cuda-placement"], check=lacking)
-    monkeypatch.setattr("posenc_export.cuda.place.RUNTIMES", {"cuda-placement": without})
+    monkeypatch.setattr("posenc_export.proof.cuda.place.RUNTIMES", {"cuda-placement": without})
     result = cli("cuda", "--placement", "--scheme", "learned_2d")
     assert (result.exit_code, result.output) == (3, "Error: nothing can be placed here: no C compiler\n")

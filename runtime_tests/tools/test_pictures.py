@@ -13,9 +13,9 @@ from posenc.encoding import SAME_BITS, Encoding
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Values, fixed
 from posenc.scheme import SCHEMES, scheme
 from posenc.spec import Spec
-from posenc_export.plots.encodings import argument_of, called, encoding_of
-from posenc_export.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_encodings
-from posenc_export.plots.sheet import sheet_of
+from posenc_export.show.plots.encodings import argument_of, called, encoding_of
+from posenc_export.show.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_encodings
+from posenc_export.show.plots.sheet import sheet_of
 
 HEIGHT, WIDTH, SEQ_K = Axis("height", "grid"), Axis("width", "grid"), Axis("seq_k", "length")
 

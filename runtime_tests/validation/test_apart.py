@@ -48,7 +48,7 @@ def test_a_good_bundle_passes(cli: Cli, bundle: Path) -> None:
 
 IN_A_FRESH_PROCESS = """
 import json, sys, posenc_export
-from posenc_export.validation.report.report import verdict_json
+from posenc_export.proof.report.report import verdict_json
 result = posenc_export.validate(sys.argv[1], runtimes=["ort-cpu"], timeout=1)
 loaded = [name for name in ("torch", "onnx", "onnxruntime") if name in sys.modules]
 print(json.dumps([loaded, [verdict_json(verdict) for verdict in result.verdicts]]))
@@ -89,7 +89,7 @@ def test_a_hostile_graph_is_a_row(cli: Cli, bundle: Path, name: str) -> None:
 @pytest.mark.exhaustive
 def test_a_good_bundle_is_validated_apart_as_it_is_here(cli: Cli, bundle: Path) -> None:
     apart = cli("validate", str(bundle), "--json")
-    code = f"import posenc_export.validation.apart.parent as apart; apart.validating = apart.in_process\n{MAIN}"
+    code = f"import posenc_export.proof.apart.parent as apart; apart.validating = apart.in_process\n{MAIN}"
     words = [sys.executable, "-c", code, "validate", str(bundle), "--json"]
     here = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (apart.exit_code, here.returncode) == (0, 0), here.stderr

@@ -14,12 +14,12 @@ import pytest
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.child import Child, Ended, Hung, import_folders
-from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
-from posenc_export.validation.apart.child import Speaker, Worker
-from posenc_export.validation.apart.messages import MAX_CHARACTERS, cut, read, row_json, row_read, written
-from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
-from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, ValidateOptions, Verdict
-from posenc_export.validation.running.steps import OPENING, Step
+from posenc_export.common.errors import BadInput, Overloaded, ToolFailed, Unavailable
+from posenc_export.proof.apart.child import Speaker, Worker
+from posenc_export.proof.apart.messages import MAX_CHARACTERS, checked, cut, read, row_json, written
+from posenc_export.proof.apart.parent import CRASHES, Ledger, _followed
+from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, ValidateOptions, Verdict
+from posenc_export.proof.running.steps import OPENING, Step
 
 ROW = Verdict(
     "ort-cpu",
@@ -34,10 +34,10 @@ ROW = Verdict(
 
 def test_a_row_is_read_as_it_was() -> None:
     (said,) = read(written(rows=[row_json(ROW)]))["rows"]
-    assert row_read(said) == ROW
+    assert checked(said) == ROW
     nan = Verdict("ort-cpu", "agrees", "pass", comparisons=(Comparison("c", "y", "eager", np.nan, 0.0, 1, True),))
     (said,) = read(written(rows=[row_json(nan)]))["rows"]
-    assert np.isnan(row_read(said).comparisons[0].max_abs)
+    assert np.isnan(checked(said).comparisons[0].max_abs)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_row_is_read_as_it_was() -> None:
 )
 def test_a_row_that_no_validation_gives_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        row_read(read(written(rows=[{**row_json(ROW), **change}]))["rows"][0])
+        checked(read(written(rows=[{**row_json(ROW), **change}]))["rows"][0])
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from posenc.ports import BATCH, SEQ, Array, Port, Positions, Values, fixed
 from posenc_export.bundle.folder import Bundle
-from posenc_export.validation.apart.parent import in_process
-from posenc_export.validation.judging.by_position import Measured, bins_of, curves_of, positions_of_rows
-from posenc_export.validation.judging.verdict import AGREES, Bin, Comparison, Curve, ValidateOptions
+from posenc_export.proof.apart.parent import in_process
+from posenc_export.proof.judging.by_position import Measured, bins_of, curves_of, positions_of_rows
+from posenc_export.proof.judging.verdict import AGREES, Bin, Comparison, Curve, ValidateOptions
 
 X = Port("x", (BATCH, SEQ, fixed(2)), "float32", Values())
 IDS = Port("ids", (BATCH, SEQ), "int64", Positions(100))

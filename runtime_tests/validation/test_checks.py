@@ -11,10 +11,10 @@ import pytest
 from onnx import numpy_helper
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
-from posenc_export.validation.checks import CHECKS, Context
-from posenc_export.validation.checks.placement import placed
-from posenc_export.validation.judging.context import Capture
+from posenc_export.proof.checks import CHECKS, Context
+from posenc_export.proof.checks.placement import placed
+from posenc_export.proof.judging.context import Capture
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
 
 
 @pytest.fixture

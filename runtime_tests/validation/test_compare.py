@@ -8,8 +8,8 @@ import pytest
 import posenc
 from posenc.encoding import Tolerance
 from posenc.ports import Array
-from posenc_export.arrays import numpy_dtype
-from posenc_export.validation.judging.compare import compare_names, judge, measure, ulp
+from posenc_export.common.arrays import numpy_dtype
+from posenc_export.proof.judging.compare import compare_names, judge, measure, ulp
 
 GOOD = posenc.build("sinusoidal", posenc.Spec(max_len=32), d_model=8, output="table").reference({}, None)["y"]
 GOOD32 = GOOD.astype(np.float32)[None]

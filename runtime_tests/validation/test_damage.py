@@ -10,12 +10,12 @@ import pytest
 import posenc
 from helpers.shared import one_of_each
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.checks import Context
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.running.run import on_runtime
+from posenc_export.proof.checks import Context
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.running.run import on_runtime
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.targets.scheme import scheme_target
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 4096}
 LONG = {"rope_type": "longrope", "factor": 2.0, "original_max_position_embeddings": 4096}

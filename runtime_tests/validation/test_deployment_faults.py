@@ -20,7 +20,7 @@ from helpers.shared import ROOT, Cli
 from helpers.stored import change_graph, put_right
 from posenc.parameters import Value
 from posenc.spec import Spec
-from posenc_export.formats import safetensors_file
+from posenc_export.write.formats import safetensors_file
 from posenc_models import read_config
 
 PAGE = (ROOT / "docs" / "rotary-in-deployment.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ import posenc
 from posenc.ports import Array
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.formats.onnx.dtypes import to_bfloat16
-from posenc_export.runtimes.onnx_reference import evaluator
-from posenc_export.validation.judging.half import Half, measured
+from posenc_export.proof.judging.half import Half, measured
+from posenc_export.proof.runtimes.onnx_reference import evaluator
+from posenc_export.write.formats.onnx.dtypes import to_bfloat16
 
 
 def golden(feeds: dict[str, Array]) -> GoldenCase:

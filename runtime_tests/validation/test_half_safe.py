@@ -17,14 +17,14 @@ from posenc.lookup import inside, take
 from posenc.sincos import AngleAddition, inverse_frequencies
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.runtimes import TAKES_LONGER, Missing
-from posenc_export.runtimes.openvino import compiled_model
-from posenc_export.targets import Target
-from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.checks import Context
-from posenc_export.validation.judging.verdict import Verdict
-from posenc_export.validation.running.run import run_checks
+from posenc_export.proof.checks import Context
+from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.running.run import run_checks
+from posenc_export.proof.runtimes import TAKES_LONGER, Missing
+from posenc_export.proof.runtimes.openvino import compiled_model
+from posenc_export.write.targets import Target
+from posenc_export.write.targets.scheme import scheme_target
 
 
 class FloatDigits(AngleAddition):
@@ -117,7 +117,7 @@ def test_operators_that_cannot_be_evaluated_are_named(tmp_path: Path) -> None:
 
 
 def test_what_takes_longer_waits_until_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.validation.checks.half_safe.BYTES", (1000, 2**31))
+    monkeypatch.setattr("posenc_export.proof.checks.half_safe.BYTES", (1000, 2**31))
     target = scheme_target("sinusoidal", Spec("baked", max_len=40), {"d_model": 16}, 0)
     (verdict,) = checked(target, tmp_path / "a")
     assert (verdict.status, verdict.detail) == ("skip", TAKES_LONGER)

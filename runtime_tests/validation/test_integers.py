@@ -8,7 +8,7 @@ import pytest
 from helpers.bundles import replace_array
 from helpers.shared import Cli
 from posenc.encoding import Tolerance
-from posenc_export.validation.judging.compare import judge, measure
+from posenc_export.proof.judging.compare import judge, measure
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])

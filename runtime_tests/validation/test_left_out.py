@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from helpers.own_encodings import LEAST, MASKED, X, allowed, described, judged
 from posenc_export.bundle.case import Case
-from posenc_export.cli.text.ports import parse_ports
-from posenc_export.targets.module import own_encoding
-from posenc_export.validation.planning.padding import padding_of
-from posenc_export.validation.recording.record import record
+from posenc_export.proof.planning.padding import padding_of
+from posenc_export.proof.recording.record import record
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets.module import own_encoding
 
 
 class Masked(nn.Module):

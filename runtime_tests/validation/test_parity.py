@@ -16,11 +16,11 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import ExportOptions
-from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.verdict import ValidateOptions, worst
-from posenc_export.validation.running.run import validate_bundle
+from posenc_export.proof.exporter import ExportOptions
+from posenc_export.proof.judging.verdict import ValidateOptions, worst
+from posenc_export.proof.running.run import validate_bundle
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, OPSETS
 
 
 def test_every_scheme_has_combinations_of_each_mode_that_it_supports() -> None:
@@ -114,7 +114,7 @@ def test_what_a_scheme_calls_unsupported_is_refused(tmp_path: Path) -> None:
 
 
 def test_external_data_past_the_size_of_a_protobuf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.formats.onnx.EXTERNAL_DATA_ABOVE", 1000)
+    monkeypatch.setattr("posenc_export.write.formats.onnx.EXTERNAL_DATA_ABOVE", 1000)
     result = run("sinusoidal", Spec(max_len=64), {"d_model": 16}, tmp_path, formats=("onnx",))
     assert not result.failed, result.verdicts
     files = [(a.format, a.file) for a in result.manifest.artifacts]

@@ -13,11 +13,11 @@ from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
-from posenc_export.runtimes import check_feeds
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.plan import plan
-from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.sizes import trace_sizes
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.runtimes import check_feeds
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import trace_sizes
 
 
 def cases_of(encoding: Encoding, max_len: int) -> tuple[Case, ...]:

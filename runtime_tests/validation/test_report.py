@@ -11,17 +11,17 @@ from rich.console import Console
 
 from helpers.reports import BASIS, FAILED, FILE_CHECKS, REASONS, WRONG, compared, printed, report
 from helpers.shared import Cli
-from posenc_export.benchmarks import BenchResult, LengthResult
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cli.output.tables import fitted, print_bench, print_proofs, print_report
-from posenc_export.cuda.plan import plans
-from posenc_export.cuda.prove import Proof
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.checks.catalogue import CATALOGUE
-from posenc_export.validation.judging.verdict import Verdict
-from posenc_export.validation.report.printed import as_text, lines_below
-from posenc_export.validation.report.report import headline, not_run, report_markdown
+from posenc_export.proof.benchmarks import BenchResult, LengthResult
+from posenc_export.proof.checks.catalogue import CATALOGUE
+from posenc_export.proof.cuda.plan import plans
+from posenc_export.proof.cuda.prove import Proof
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.report.printed import as_text, lines_below
+from posenc_export.proof.report.report import headline, not_run, report_markdown
+from posenc_export.proof.runtimes import RUNTIMES
 
 
 @pytest.fixture

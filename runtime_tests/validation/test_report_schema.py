@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from helpers.shared import ROOT, Cli
-from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, Verdict
-from posenc_export.validation.report import schema
-from posenc_export.validation.report.report import SCHEMA_VERSION, verdict_json
+from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.proof.report import schema
+from posenc_export.proof.report.report import SCHEMA_VERSION, verdict_json
 
 SMALL = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--json"]
 
@@ -31,14 +31,15 @@ def statuses(data: dict[str, Any]) -> set[str]:
 
 def test_the_published_schema_is_that_of_the_code() -> None:
     text = (ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")
-    assert text == schema.json_schema(), (
-        "run: python -m posenc_export.validation.report.schema > docs/report.schema.json"
-    )
+    assert text == schema.json_schema(), "run: python -m posenc_export.proof.report.schema > docs/report.schema.json"
 
 
-def test_it_has_the_fields_of_the_dataclasses() -> None:
-    assert set(schema.ComparisonJson.__annotations__) == {field.name for field in fields(Comparison)}
-    assert set(schema.VerdictJson.__annotations__) == {"code", *(field.name for field in fields(Verdict))}
+def test_it_has_the_fields_of_the_dataclasses_and_the_code_of_each_check() -> None:
+    records = json.loads(schema.json_schema())["$defs"]
+    for record, more in ((Comparison, set()), (Bin, set()), (Curve, set()), (Verdict, {"code"})):
+        described = records[record.__name__]
+        assert set(described["properties"]) == {field.name for field in fields(record)} | more
+        assert set(described["properties"]) - set(described["required"]) <= {"curves"}
 
 
 def test_what_passes_and_what_does_not_run(cli: Cli, bundle: Path) -> None:
@@ -72,13 +73,13 @@ def test_what_was_not_validated(cli: Cli) -> None:
 def test_a_damaged_file_and_a_graph_that_cannot_be_loaded(
     cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posenc_export.runtimes import RunFailed
+    from posenc_export.proof.runtimes import RunFailed
 
     def fail(*_: object) -> None:
         raise RunFailed("cannot load model.onnx: no such operator")
 
     (bundle / "model.pt").write_bytes(b"other bytes")
-    monkeypatch.setattr("posenc_export.runtimes.Runtime.open", fail)
+    monkeypatch.setattr("posenc_export.proof.runtimes.Runtime.open", fail)
     result = cli("validate", str(bundle), "--json")
     assert result.exit_code == 1
     found = {(v["code"], v["subject"]): v["detail"] for v in report(result.stdout)["verdicts"] if v["status"] == "fail"}

@@ -8,12 +8,12 @@ import pytest
 from helpers.reports import BASIS, FAILED, compared, printed, report
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.exporter import ExportResult
-from posenc_export.markdown import html, plain
-from posenc_export.validation.judging.verdict import Verdict
-from posenc_export.validation.report.glossary import glossary
-from posenc_export.validation.report.result import ValidateResult
-from posenc_export.validation.report.rows import figure
+from posenc_export.common.markdown import html, plain
+from posenc_export.proof.exporter import ExportResult
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.report.glossary import glossary
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.proof.report.rows import figure
 
 HOSTILE = "<script>alert('x')</script>\x1b[2J"
 
@@ -89,7 +89,7 @@ def test_a_difference_of_large_values_is_a_share_of_the_largest() -> None:
 
 
 def test_the_report_of_a_file_says_the_words_too(manifest: Manifest) -> None:
-    from posenc_export.validation.report.report import report_markdown
+    from posenc_export.proof.report.report import report_markdown
 
     text = report_markdown(manifest, report(), BASIS)
     assert "* words: ulp = the step" in text

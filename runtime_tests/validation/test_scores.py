@@ -11,10 +11,10 @@ from posenc.encoding import Tolerance, eps
 from posenc.ports import Floats, Port
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
-from posenc_export.validation.judging.compare import judge, measure
-from posenc_export.validation.judging.scores import SCORES, TOKENS, compare_scores
-from posenc_export.validation.judging.verdict import Comparison
-from posenc_export.validation.running.model import against_model
+from posenc_export.proof.judging.compare import judge, measure
+from posenc_export.proof.judging.scores import SCORES, TOKENS, compare_scores
+from posenc_export.proof.judging.verdict import Comparison
+from posenc_export.proof.running.model import against_model
 
 DIM, LAST = 16, 500
 ROPE = posenc.build("rope", posenc.Spec(max_len=512, mode="dynamic"), head_dim=DIM)

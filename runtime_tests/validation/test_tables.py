@@ -22,9 +22,9 @@ from posenc.parameters import Value
 from posenc.scheme import build
 from posenc.sincos.rows import waves
 from posenc.spec import Mode, Positions, Spec
-from posenc_export.exporter import ExportOptions
-from posenc_export.formats.torchscript import save_script
-from posenc_export.validation.checks import Finding
+from posenc_export.proof.checks import Finding
+from posenc_export.proof.exporter import ExportOptions
+from posenc_export.write.formats.torchscript import save_script
 
 Combination = tuple[str, Mode, Positions, Mapping[str, Value]]
 COMBINATIONS: list[Combination] = [

@@ -11,11 +11,11 @@ from helpers.stored import change_table, largest_table, zero
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import ExportOptions
-from posenc_export.validation.checks import CHECKS, Context
-from posenc_export.validation.judging.context import Capture
-from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.stored.matching import digests_of
+from posenc_export.proof.checks import CHECKS, Context
+from posenc_export.proof.exporter import ExportOptions
+from posenc_export.proof.judging.context import Capture
+from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.stored.matching import digests_of
 
 
 class Looked(nn.Module):

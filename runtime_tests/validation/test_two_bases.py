@@ -16,8 +16,8 @@ from onnx import numpy_helper
 import posenc_export
 from helpers.bundles import sign
 from posenc.ports import Array
-from posenc_export.bundle.manifest import Manifest
-from posenc_export.validation.stored.rebuilding import NotHeld, rebuilt
+from posenc_export.bundle.schema import read_manifest
+from posenc_export.proof.stored.rebuilding import NotHeld, rebuilt
 
 TYPES = '{"far": {"head_dim": 16, "rope_theta": 1000000.0}, "near": {"head_dim": 16, "rope_theta": 10000.0}}'
 POSITIONS = np.array([[0, 1, 7, 40, 63], [63, 2, 2, 30, 5]])
@@ -135,7 +135,7 @@ def test_a_file_that_nobody_signed_is_refused_as_another(bundle: Path, tmp_path:
 
 
 def test_the_manifest_alone_makes_both_bases_again(bundle: Path) -> None:
-    manifest = Manifest.from_json(json.loads((bundle / "manifest.json").read_text(encoding="utf-8")))
+    manifest = read_manifest(json.loads((bundle / "manifest.json").read_text(encoding="utf-8")))
     again = rebuilt(manifest, own=False)
     assert [port.name for port in again.outputs] == ["cos_far", "sin_far", "cos_near", "sin_near"]
     types = TYPES.replace('"head_dim": 16', '"head_dim": 1000000', 1)

@@ -1,1 +1,8 @@
-"""The output folder: artifacts, manifest, golden data."""
+"""The folder that an export writes: artifacts, a manifest, golden data; and how it is replaced, sealed and read again.
+
+* `manifest` and `schema` say what is in a bundle, `golden` has the recorded calls, `carries` what each port takes.
+* `place`, `replacement` and `forced` put a bundle into its folder: whole, or not at all, and over nobody else's files.
+* `seal` and `identity` say whether files are those that were written. A bundle is a stranger's until it is trusted.
+
+A change of what a manifest says changes `schema`, and its version.
+"""

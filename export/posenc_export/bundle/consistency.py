@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from posenc.ports import Port, axes_of, is_number
+from posenc_export.bundle.carries import kind_of, named_axes
 from posenc_export.bundle.case import Case
-from posenc_export.carries import kind_of, named_axes
 
 
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:

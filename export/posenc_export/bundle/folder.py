@@ -13,7 +13,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_listed, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
-from posenc_export.errors import BadInput, check_machine, decoded
+from posenc_export.common.errors import BadInput, check_machine, decoded
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md", "report.html")
 MAX_BYTES = 2**26
@@ -50,9 +50,11 @@ class Bundle:
         """Open a bundle without looking into its graphs; raise BadInput as `open` does."""
         path = folder / MANIFEST
         check_no_link(path)
+        from posenc_export.bundle.schema import read_manifest  # pydantic takes a while to load
+
         if not path.is_file():
             raise BadInput(f"{folder} is not a bundle: it has no {MANIFEST}; posenc-export makes one")
-        manifest = Manifest.from_json(_read_json(path))
+        manifest = read_manifest(_read_json(path))
         for artifact in manifest.artifacts:
             check_artifact(folder, artifact)
         check_listed(manifest, GOLDEN)

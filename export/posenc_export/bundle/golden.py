@@ -15,12 +15,12 @@ import numpy as np
 
 from posenc.memory import check_room
 from posenc.ports import Array, Port
-from posenc_export.arrays import FLOATS, from_stored, numpy_dtype, to_stored
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.headers import Stored
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis, spread
-from posenc_export.errors import BadInput, check_machine
+from posenc_export.common.arrays import FLOATS, from_stored, numpy_dtype, to_stored
+from posenc_export.common.errors import BadInput, check_machine
 
 GOLDEN = "golden.npz"
 REFERENCE, MODEL, ROWS = ".reference", ".model", ".rows"

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from posenc.ports import Port
-from posenc_export.carries import bounds_of
+from posenc_export.bundle.carries import bounds_of
 
 Facts = Mapping[str, str]
 PREFIX = "posenc."

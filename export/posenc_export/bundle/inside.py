@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_export.bundle.manifest import Artifact, Manifest
-from posenc_export.errors import BadInput, check_machine, first_line
+from posenc_export.common.errors import BadInput, check_machine, first_line
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message  # type: ignore[import-untyped]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
+from posenc.spec import Method, Positions
+
 INT64 = 2**63
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,12 +31,51 @@ class Must:
         )
 
 
-def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+@dataclass(frozen=True)
+class FromList:
+    """Makes a tuple of a list of JSON, of so many values at least and at most."""
+
+    least: int = 0
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a list of what the tuple holds, with the tuple behind it."""
+        held = handler.generate_schema(get_args(source)[0])
+        listed = core_schema.list_schema(held, min_length=self.least or None, max_length=self.most)
+        return core_schema.no_info_after_validator_function(tuple, listed)
+
+
+@dataclass(frozen=True)
+class FromObject:
+    """Lets an object of JSON become a dataclass, which strict reading would take as an instance alone."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the dataclass; its fields stay strict."""
+        schema = handler(source)
+        resolved: dict[str, Any] = dict(handler.resolve_ref_schema(schema))
+        return cast("CoreSchema", {**resolved, "strict": False})
+
+
+@dataclass(frozen=True)
+class OrNull:
+    """Reads null as NaN: JSON has no such number."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a number or null, with the number behind it."""
+        words = Must("a number, or null").__get_pydantic_core_schema__(float | None, handler)
+        return core_schema.no_info_after_validator_function(_number, words)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _finite(value: Mapping[str, Any]) -> Mapping[str, Any]:
     json.dumps(value, allow_nan=False)
     return value
 
 
-def _from_config(value: dict[str, str]) -> dict[str, str]:
+def _from_config(value: Mapping[str, str]) -> Mapping[str, str]:
     if value and "config" not in value:
         raise ValueError("it does not name the config")
     return value
@@ -42,12 +87,18 @@ Whole = Annotated[int, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bi
 NoCount = Annotated[int | None, Field(ge=0, lt=INT64), Must("a whole number of at least 0, or null")]
 NoWhole = Annotated[int | None, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits, or null")]
 NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite number, or null")]
+Figure = Annotated[float, OrNull()]
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
 Naturals = list[Natural]
 ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
+PortName = Annotated[
+    str,
+    Field(pattern=rf"^{ID}(\.[A-Za-z0-9_]+)*$"),
+    Must("a name of letters, digits and _, that no digit begins, or several with dots between"),
+]
 NoName = Annotated[
     str | None, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins, or null")
 ]
@@ -69,9 +120,28 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 
 NoDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$"), Must("a SHA-256 of 64 hexadecimal digits, or empty")]
 DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
 Origin = Annotated[
-    dict[str, str],
+    Mapping[str, str],
     AfterValidator(_from_config),
     Must("empty, or an object of texts with 'config', the file that parameters were read from"),
     Field(json_schema_extra={"anyOf": [{"maxProperties": 0}, {"required": ["config"]}]}),
 ]
-Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]
+Params = Annotated[Mapping[str, Any], AfterValidator(_finite), Must("an object without NaN and infinity")]
+NoMethod = Annotated[Method | None, Must("exact, trig or null")]
+NoPositions = Annotated[Positions | None, Must("implicit, offset, explicit, mask or null")]
+Listed = Annotated[tuple[T, ...], FromList()]
+Some = Annotated[tuple[T, ...], FromList(least=1)]
+Files = Annotated[tuple[T, ...], FromList(most=10_000)]
+Object = Annotated[T, FromObject()]
+
+
+def reader(kind: type[T], **modules: object) -> TypeAdapter[T]:
+    """Return what reads JSON as values of a type.
+
+    Args:
+        kind: The type: its records name types of this file as `kinds.Text`, and load without pydantic.
+        modules: What else their annotations name, by its name there.
+
+    """
+    adapter = TypeAdapter(kind)
+    adapter.rebuild(_types_namespace={"kinds": sys.modules[__name__], **modules})
+    return adapter

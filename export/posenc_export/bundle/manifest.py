@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from posenc.encoding import Tolerance
-from posenc.ports import Axis, Port
-from posenc_export.bundle.case import Case
-from posenc_export.bundle.consistency import misfits
-from posenc_export.bundle.counts import too_many
+from posenc.ports import Port
+from posenc.spec import Mode
+from posenc_export.bundle.carries import name_of
 from posenc_export.bundle.identity import INDEX_DTYPE
-from posenc_export.carries import name_of, port_kinds
-from posenc_export.errors import BadInput, one_line
+
+if TYPE_CHECKING:  # pydantic takes a while to load: whoever reads a manifest has these names resolved, see schema.py
+    from posenc_export.bundle import forms, kinds
 
 SCHEMA_VERSION = 2
-MOST_LINES = 10
-"""Problems of a manifest that are named; the others are counted."""
-JsonObject = Mapping[str, Any]
+STRICT = {"strict": True, "extra": "forbid"}
+"""How pydantic reads the records: it converts nothing, and refuses fields that they do not have."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +28,22 @@ class Artifact:
 
     """
 
-    format: str
-    file: str
-    bytes: int
-    sha256: str
-    eager_tolerance: Tolerance | None = None
+    __pydantic_config__ = STRICT
+    format: kinds.FormatName
+    file: kinds.FileName
+    bytes: kinds.Count
+    sha256: kinds.Digest
+    eager_tolerance: forms.AnyTolerance | None
 
 
 @dataclass(frozen=True)
 class File:
     """Another file of the bundle, its path with slashes: the golden data, and what --cpp added."""
 
-    file: str
-    bytes: int
-    sha256: str
+    __pydantic_config__ = STRICT
+    file: kinds.PathName
+    bytes: kinds.Count
+    sha256: kinds.Digest
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,14 @@ class AskedModel:
 
     """
 
-    words: str = ""
-    library: str = ""
-    permutation: tuple[int, ...] = ()
-    note: str = ""
-    difference: str = ""
-    unasked: str = ""
-    crashed: bool = False
+    __pydantic_config__ = STRICT
+    words: kinds.Text = ""
+    library: kinds.Text = ""
+    permutation: kinds.Listed[kinds.Count] = ()
+    note: kinds.Text = ""
+    difference: kinds.Text = ""
+    unasked: kinds.Text = ""
+    crashed: kinds.Flag = False
 
     @property
     def line(self) -> str:
@@ -84,6 +85,20 @@ def _runs(numbers: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """What a causal language model wrote behind prompts that went in as one batch: the likeliest token, each time.
+
+    Args:
+        prompts: ids of tokens; shorter prompts are padded on the left.
+        tokens: as many for each prompt.
+    """
+
+    __pydantic_config__ = STRICT
+    prompts: kinds.Some[kinds.Some[kinds.Count]]
+    tokens: kinds.Some[kinds.Some[kinds.Count]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What a bundle says of itself.
 
@@ -114,44 +129,47 @@ class Manifest:
         id: The id of the graph, the same in every file; empty in older bundles.
         facts: The facts whose digest the id is, see `identity`.
         foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
+        generations: Tokens that the module wrote, where it is a causal language model.
 
     """
 
-    scheme: str
-    family: str
-    params: Mapping[str, Any]
-    mode: str
-    method: str | None
-    positions: str | None
-    max_len: int
-    dtype: str
-    opset: int
-    opset_reason: str
-    ir_version: int
-    loads_on: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    artifacts: tuple[Artifact, ...]
-    cases: tuple[Case, ...]
-    trace: Mapping[str, int]
-    reference: str
-    versions: Mapping[str, str]
-    not_tried: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    rotary_op: str = "decomposed"
-    check_positions: bool = False
-    half_safe: str = ""
-    not_on_cuda: tuple[str, ...] = ()
-    added: bool = False
-    origin: Mapping[str, str] = field(default_factory=dict)
-    files: tuple[File, ...] = ()
-    seed: int | None = None
-    model: AskedModel | None = None
-    id: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    foreign: str = ""
-    schema_version: int = SCHEMA_VERSION
+    __pydantic_config__ = STRICT
+    scheme: kinds.Text
+    family: kinds.Text
+    params: kinds.Params
+    mode: Mode
+    method: kinds.NoMethod
+    positions: kinds.NoPositions
+    max_len: kinds.Natural
+    dtype: kinds.DType
+    opset: kinds.Natural
+    opset_reason: kinds.Text
+    ir_version: kinds.Natural
+    loads_on: kinds.Text
+    inputs: kinds.Listed[forms.AnyPort]
+    outputs: kinds.Some[forms.AnyPort]
+    artifacts: kinds.Some[kinds.Object[Artifact]]
+    cases: kinds.Listed[forms.AnyCase]
+    trace: Mapping[str, kinds.Natural]
+    reference: kinds.Text
+    versions: Mapping[str, kinds.Text]
+    not_tried: kinds.Listed[kinds.Text]
+    notes: kinds.Listed[kinds.Text]
+    unread: kinds.Listed[kinds.PortName] = ()
+    rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
+    check_positions: kinds.Flag = False
+    half_safe: kinds.Text
+    not_on_cuda: kinds.Listed[kinds.Name] = ()
+    added: kinds.Flag = False
+    origin: kinds.Origin
+    files: kinds.Files[kinds.Object[File]]
+    seed: kinds.NoCount = None
+    model: kinds.Object[AskedModel] | None = None
+    id: kinds.NoDigest = ""
+    facts: Mapping[str, kinds.Text] = field(default_factory=dict)
+    foreign: kinds.Text = ""
+    generations: kinds.Listed[kinds.Object[Generation]] = ()
+    schema_version: kinds.Natural
 
     def artifact(self, format_: str) -> Artifact | None:
         """Return the file of a format, if the bundle has it."""
@@ -167,82 +185,11 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
-        for name in (name for name in ("model", "foreign", "not_on_cuda") if not fields[name]):
+        for name in (name for name in ("model", "foreign", "not_on_cuda", "generations") if not fields[name]):
             fields.pop(name)
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
-
-    @classmethod
-    def from_json(cls, data: object) -> Manifest:
-        """Read a manifest; raise BadInput if it has another schema, or is damaged: a line for each problem."""
-        from posenc_export.bundle.schema import problems  # pydantic takes a while to load
-
-        version = data.get("schema_version") if isinstance(data, dict) else None
-        if not isinstance(data, dict) or version is None:
-            raise BadInput("manifest.json has no schema_version: it does not describe a bundle")
-        # True is an int, too; the schema refuses what is not a version.
-        if type(version) is int and version > 0 and version != SCHEMA_VERSION:
-            todo = "upgrade it" if version > SCHEMA_VERSION else "export the bundle again"
-            raise BadInput(
-                f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
-            )
-        # Each step relies on the one before: few enough entries, of the right types, that fit each other.
-        _refuse(too_many(data))
-        _refuse(problems(data))
-        manifest = cls(**_fields(data))
-        _refuse(misfits(manifest.inputs, manifest.outputs, manifest.cases))
-        return manifest
-
-
-def _refuse(lines: list[str]) -> None:
-    """Raise BadInput with a line for each problem, up to `MOST_LINES`."""
-    if lines:
-        more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-        failure = BadInput("\n".join(map(one_line, [*lines[:MOST_LINES], *more])))
-        failure.has_lines = True
-        raise failure
-
-
-def _fields(data: JsonObject) -> dict[str, Any]:
-    # JSON has lists, frozen dataclasses have tuples; objects become their dataclasses below.
-    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
-    return {
-        **data,
-        **lists,
-        "cases": tuple(_case(case) for case in data["cases"]),
-        "inputs": tuple(_port(port) for port in data["inputs"]),
-        "outputs": tuple(_port(port) for port in data["outputs"]),
-        "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
-        "files": tuple(File(**file) for file in data["files"]),
-        "model": _model(data.get("model")),
-    }
-
-
-def _model(data: JsonObject | None) -> AskedModel | None:
-    return None if data is None else AskedModel(**{**data, "permutation": tuple(data["permutation"])})
-
-
-def _case(data: JsonObject) -> Case:
-    names = ("eager_tolerance", "tolerance", "model_tolerance")
-    tolerances = {name: Tolerance(**data[name]) for name in names if name in data}
-    return Case(**{**data, **tolerances})
-
-
-def _port(data: JsonObject) -> Port:
-    carries = dict(data["carries"])
-    made = port_kinds()[carries.pop("what")].carries
-    carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
-    return Port(data["name"], tuple(_axis_of(axis) for axis in data["axes"]), data["dtype"], made(**carries))
-
-
-def _axis_of(data: JsonObject) -> Axis:
-    return Axis(**{**data, "without": tuple(data.get("without", ()))})
 
 
 def _port_json(port: Port) -> dict[str, object]:
     axes = [{name: value for name, value in asdict(axis).items() if name != "without" or value} for axis in port.axes]
     return {**asdict(port), "axes": axes, "carries": {"what": name_of(port.carries), **asdict(port.carries)}}
-
-
-def _artifact(data: JsonObject) -> Artifact:
-    tolerance = data.get("eager_tolerance")
-    return Artifact(**{**data, "eager_tolerance": None if tolerance is None else Tolerance(**tolerance)})

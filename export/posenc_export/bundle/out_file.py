@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 OTHER = "give another with -o, or --force to replace it"
 """What to do where a file is there."""

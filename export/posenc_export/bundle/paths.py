@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from posenc_export.errors import ToolFailed
+from posenc_export.common.errors import ToolFailed
 
 
 @contextmanager

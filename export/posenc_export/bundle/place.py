@@ -18,7 +18,7 @@ from posenc_export.bundle.listing import listed
 from posenc_export.bundle.manifest import SCHEMA_VERSION
 from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
-from posenc_export.errors import BadInput, check_machine
+from posenc_export.common.errors import BadInput, check_machine
 
 NAME_BYTES = 255
 """Bytes of the longest name that file systems take."""

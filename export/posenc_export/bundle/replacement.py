@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from posenc_export.bundle.place import OUTPUT, FolderOption, check_place, failed_place
 from posenc_export.bundle.room import where_full
 from posenc_export.bundle.system import exchange
-from posenc_export.errors import BadInput, ToolFailed, check_machine
+from posenc_export.common.errors import BadInput, ToolFailed, check_machine
 
 LOCK, NEW, OLD, GONE = "lock", "new", "old", "gone"
 TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}

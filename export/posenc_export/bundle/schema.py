@@ -1,200 +1,75 @@
-"""The fields of manifest.json: the only table for its validation and for docs/manifest.schema.json.
+"""manifest.json becomes the records of `manifest.py`: each wrong value is a line with its place.
 
-Types, ranges and names are checked here, contradictions between fields in `consistency.py`.
+docs/manifest.schema.json is made of the same records. Types, ranges and names are checked here, contradictions
+between fields in `consistency.py`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
+from typing import Any
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
-from typing_extensions import TypedDict
 
-from posenc.ports import Kind
-from posenc.spec import Method, Mode, Positions
-from posenc_export.bundle import kinds
-from posenc_export.bundle.case import Padding
-from posenc_export.carries import AnyPortKind, port_kinds
+from posenc_export.bundle import forms, kinds
+from posenc_export.bundle.consistency import misfits
+from posenc_export.bundle.counts import too_many
+from posenc_export.bundle.manifest import SCHEMA_VERSION, Manifest
+from posenc_export.common.errors import BadInput, one_line
 
-
-class ToleranceJson(TypedDict):
-    """How far an output may be off; see `posenc.encoding.Tolerance`."""
-
-    atol: kinds.Off
-    rtol: kinds.Off
-    ulps: kinds.Off
-    vector: kinds.Off
-    bits: kinds.Flag
-
-
-def _carried(kind: AnyPortKind) -> type:
-    """Return the object of a manifest that says what a port of a kind carries."""
-    name = kind.carries.__name__
-    fields = {"what": Literal[name.lower()]}  # which the union of all kinds is told apart by
-    for field, word in kind.fields.items():
-        value = getattr(kinds, word.removesuffix("?"))
-        fields[field] = NotRequired[value] if word.endswith("?") else value
-    typed = TypedDict(f"{name}Json", fields)  # type: ignore[misc]
-    typed.__doc__ = str(kind.carries.__doc__).partition("\n")[0]
-    return typed
-
-
-if TYPE_CHECKING:  # a union that is made at run time says nothing to mypy
-    CarriesJson = dict[str, object]
-else:
-    CarriesJson = Annotated[Union[tuple(map(_carried, port_kinds().values()))], Field(discriminator="what")]  # noqa: UP007
-
-
-class AxisJson(TypedDict):
-    """An axis of a port; one of a fixed size needs no name."""
-
-    name: kinds.AxisName
-    kind: Kind
-    size: kinds.NoCount
-    least: kinds.Count
-    multiple: kinds.Natural
-    most: kinds.NoCount
-    without: NotRequired[list[kinds.Count]]
-
-
-class PortJson(TypedDict):
-    """An input or an output."""
-
-    name: kinds.Name
-    axes: list[AxisJson]
-    dtype: kinds.DType
-    carries: CarriesJson
-
-
-class FileJson(TypedDict):
-    """A file of the bundle beside its graphs."""
-
-    file: kinds.PathName
-    bytes: kinds.Count
-    sha256: kinds.Digest
-
-
-class ArtifactJson(TypedDict):
-    """A graph, or the weights beside one."""
-
-    file: kinds.FileName
-    bytes: kinds.Count
-    sha256: kinds.Digest
-    format: kinds.FormatName
-    eager_tolerance: ToleranceJson | None
-
-
-class CaseJson(TypedDict):
-    """A call that is tried."""
-
-    name: kinds.CaseName
-    sizes: dict[str, kinds.Count]
-    first: kinds.Whole
-    max_position: kinds.Count
-    refused: kinds.Flag
-    padding: Padding
-    eager_tolerance: ToleranceJson
-    tolerance: ToleranceJson
-    unlike: NotRequired[dict[kinds.Name, dict[kinds.Name, kinds.Count]]]
-    model_tolerance: NotRequired[ToleranceJson]
-
-
-class ModelJson(TypedDict):
-    """The model of a config, whose own code was asked for outputs that golden data keep; or why it was not asked."""
-
-    words: Annotated[str, kinds.Must("a text"), Field(description="the classes and functions that answered")]
-    library: Annotated[str, kinds.Must("a text"), Field(description="where they are from, with its version")]
-    permutation: Annotated[list[kinds.Count], Field(description="which feature of the model's keys is which of ours")]
-    note: kinds.Text
-    difference: Annotated[str, kinds.Must("a text"), Field(description="what would agree, where this does not")]
-    unasked: Annotated[str, kinds.Must("a text"), Field(description="why it was not asked, if it was not")]
-    crashed: kinds.Flag
-
-
-class ManifestJson(TypedDict):
-    """manifest.json: what a bundle says of itself."""
-
-    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
-
-    schema_version: kinds.Natural
-    scheme: kinds.Text
-    family: kinds.Text
-    params: kinds.Params
-    mode: Mode
-    method: Annotated[Method | None, kinds.Must("exact, trig or null")]
-    positions: Annotated[Positions | None, kinds.Must("implicit, offset, explicit, mask or null")]
-    max_len: kinds.Natural
-    dtype: kinds.DType
-    opset: kinds.Natural
-    opset_reason: kinds.Text
-    ir_version: kinds.Natural
-    loads_on: kinds.Text
-    inputs: list[PortJson]
-    outputs: Annotated[list[PortJson], Field(min_length=1)]
-    artifacts: Annotated[list[ArtifactJson], Field(min_length=1)]
-    files: Annotated[list[FileJson], Field(max_length=10_000)]
-    cases: list[CaseJson]
-    trace: dict[str, kinds.Natural]
-    reference: kinds.Text
-    versions: dict[str, kinds.Text]
-    not_tried: list[kinds.Text]
-    notes: list[kinds.Text]
-    unread: NotRequired[
-        Annotated[
-            list[kinds.Name],
-            Field(description="inputs whose values the module does not read: their shape counts alone"),
-        ]
-    ]
-    rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
-    check_positions: NotRequired[bool]
-    half_safe: kinds.Text
-    not_on_cuda: NotRequired[
-        Annotated[
-            list[kinds.Name],
-            Field(description="operators that compute rows, and for which ONNX Runtime has no kernel on CUDA"),
-        ]
-    ]
-    added: NotRequired[bool]
-    origin: kinds.Origin
-    seed: NotRequired[kinds.NoCount]
-    model: NotRequired[ModelJson]
-    id: NotRequired[kinds.NoDigest]
-    facts: NotRequired[dict[str, kinds.Text]]
-    foreign: NotRequired[
-        Annotated[
-            str, kinds.Must("a text"), Field(description="the proved ONNX file of another program, and its writer")
-        ]
-    ]
-
-
+MOST_LINES = 10
+"""Problems of a manifest that are named; the others are counted."""
 WORDS = {
     "list_type": "must be a list",
     "dict_type": "must be an object",
+    "dataclass_type": "must be an object",
     "missing": "is missing",
     "extra_forbidden": "is not a field of it",
+    "unexpected_keyword_argument": "is not a field of it",
     "too_short": "must hold at least one",
     "too_long": "must hold at most 10,000",
 }
 """What is wrong with an object or a list, by pydantic's word for it; types of values have words of their own."""
-WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short", "too_long")
+WITHOUT_VALUE = ("missing", "extra_forbidden", "unexpected_keyword_argument", "too_short", "too_long")
+
+
+def read_manifest(data: object) -> Manifest:
+    """Read a manifest; raise BadInput if it has another schema, or is damaged: a line for each problem."""
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or version is None:
+        raise BadInput("manifest.json has no schema_version: it does not describe a bundle")
+    # True is an int, too; the schema refuses what is not a version.
+    if type(version) is int and version > 0 and version != SCHEMA_VERSION:
+        todo = "upgrade it" if version > SCHEMA_VERSION else "export the bundle again"
+        raise BadInput(f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}")
+    # Each step relies on the one before: few enough entries, of the right types, that fit each other.
+    _refuse(too_many(data))
+    try:
+        read = _adapter().validate_python(data)
+    except ValidationError as error:
+        _refuse([f"manifest.json: {_line(problem)}" for problem in error.errors(include_url=False)])
+        raise
+    _refuse(misfits(read.inputs, read.outputs, read.cases))
+    return read
+
+
+def _refuse(lines: list[str]) -> None:
+    """Raise BadInput with a line for each problem, up to `MOST_LINES`."""
+    if lines:
+        more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+        failure = BadInput("\n".join(map(one_line, [*lines[:MOST_LINES], *more])))
+        failure.has_lines = True
+        raise failure
 
 
 @cache
-def _adapter() -> TypeAdapter[ManifestJson]:
-    return TypeAdapter(ManifestJson)  # made when it is needed: that takes a tenth of a second
-
-
-def problems(data: object) -> list[str]:
-    """Return a line for each wrong value of a manifest, with its place; nothing if all are right."""
-    try:
-        _adapter().validate_python(data)
-    except ValidationError as error:
-        return [f"manifest.json: {_line(problem)}" for problem in error.errors(include_url=False)]
-    return []
+def _adapter() -> TypeAdapter[Manifest]:
+    """Return the reader of manifests; it is made when it is needed, since that takes a tenth of a second."""
+    return kinds.reader(kinds.Object[Manifest], forms=forms)
 
 
 def _line(error: ErrorDetails) -> str:
@@ -217,7 +92,17 @@ def _place(parts: tuple[int | str, ...]) -> str:
 
 def json_schema() -> str:
     """Return the text of docs/manifest.schema.json."""
-    return json.dumps(_adapter().json_schema(), indent=1) + "\n"
+    return schema_text(_adapter().json_schema())
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """Return a JSON schema as text; what docstrings say of fields stands at the fields."""
+    for record in (schema, *schema["$defs"].values()):
+        words, _, fields = record.get("description", "").partition("\n\nArgs:\n")
+        for name, said in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", fields, re.MULTILINE):
+            record["properties"][name]["description"] = " ".join(said.split())
+        record.update({"description": words} if words else {})
+    return json.dumps(schema, indent=1) + "\n"
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from posenc import __version__
 from posenc.spec import CHOICES
 from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
-from posenc_export.cli.text.axis_names import words
+from posenc_export.common.errors import ToolFailed, first_line
+from posenc_export.common.interrupts import STATUS, between_imports
 from posenc_export.common.limit import ASK_TIMEOUT, TIMEOUT
-from posenc_export.errors import ToolFailed, first_line
-from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
-from posenc_export.interrupts import STATUS, between_imports
-from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.verdict import MODEL, ValidateOptions
+from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
+from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.write.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
+from posenc_export.write.inputs.axis_names import words
 
 CLOSED = 141
 """The status of a command whose output was closed: as of a program that SIGPIPE ends."""
@@ -195,7 +195,7 @@ VALIDATING = ("runtimes", "require", "prove", "atol", "rtol", "timeout")
 
 def validate_options(values: Mapping[str, Any], progress: Callable[[str], None]) -> ValidateOptions:
     """Return what these options ask for, and what shows the progress."""
-    from posenc_export.exporter.settings import with_fields
+    from posenc_export.proof.exporter.settings import with_fields
 
     return with_fields(ValidateOptions(), {**{name: values[name] for name in VALIDATING}, "progress": progress})
 

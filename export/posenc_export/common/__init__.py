@@ -1,1 +1,4 @@
-"""What every room may use: processes of their own, what they say, and limits of their memory and time."""
+"""What every room may use: errors of one line, arrays, Markdown, child processes, and limits of memory and time.
+
+Nothing here knows an encoding or a file format.
+"""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from posenc.memory import GIB, free_memory
-from posenc_export.machine import has_nvidia_driver
+from posenc_export.common.machine import has_nvidia_driver
 
 SHARE = 0.75
 """The share of the free memory that an untrusted graph may take."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, NoReturn
 
 from posenc_export.common.child import Child, Ended, Hung, end_with_parent
+from posenc_export.common.errors import BadInput, Overloaded, PosencError, ToolFailed, first_line, one_line
 from posenc_export.common.memory_limit import limit_memory
-from posenc_export.errors import BadInput, Overloaded, PosencError, ToolFailed, first_line, one_line
 
 ERRORS: dict[str, type[PosencError]] = {kind.__name__: kind for kind in (BadInput, ToolFailed)}
 """The errors that end such a process, by name."""

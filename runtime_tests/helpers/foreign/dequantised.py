@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
-from posenc_export.reading.values import Array
+from posenc_export.read.values import Array
 
 MIDDLE = 8
 """What stands for 0 among 4 bits where a quantizer is symmetric."""

@@ -14,11 +14,11 @@ from helpers.foreign.models import ROWS
 from helpers.foreign.rebuilt import Rebuilt
 from helpers.foreign.towers import TINY
 from helpers.foreign.truth import Truth
-from posenc_export.errors import BadInput
-from posenc_export.formats.onnx.foreign import FileValue, read_foreign
-from posenc_export.proving.derived import identifiers
-from posenc_export.validation.judging.verdict import Verdict
-from posenc_export.validation.report.result import ValidateResult
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.foreign.derived import identifiers
+from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.write.formats.onnx.foreign import FileValue, read_foreign
 
 # 0, 1 and 2 are padding, begin and end in the configs
 IDS = "in 3..63"

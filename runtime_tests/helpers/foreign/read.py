@@ -13,10 +13,10 @@ from helpers.foreign.files import foreign_files
 from helpers.foreign.scored import Score, score
 from helpers.foreign.towers import TINY
 from helpers.foreign.truth import Truth
-from posenc_export.reading.examine import Examining, examine
-from posenc_export.reading.facts import facts_of
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.inspection import Finding, Inspection
+from posenc_export.read.examine import Examining, examine
+from posenc_export.read.facts import facts_of
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.inspection import Finding, Inspection
 
 SECONDS = 120.0
 FAULTY, BEFORE = "two-thetas", "two-thetas.plain-old.onnx"
@@ -42,7 +42,7 @@ def inspected(path: Path) -> Inspection:
 def config(model: str) -> str:
     """Return the config.json of a model; nothing where no reader of configs knows it."""
     from helpers.foreign.built import config_of
-    from posenc_export.reading.comparing.expected import expected_of
+    from posenc_export.read.comparing.expected import expected_of
 
     if model not in TINY or TINY[model].kind == "steps":
         return ""  # the config of diffusers
@@ -59,8 +59,8 @@ def config(model: str) -> str:
 
 def compared(path: Path, truth: Truth, inspection: Inspection) -> tuple[Finding, ...]:
     """Return what a config, or the file before, says of an inspection."""
-    from posenc_export.reading.comparing.against import compare_files
-    from posenc_export.reading.comparing.config import compare_config
+    from posenc_export.read.comparing.against import compare_files
+    from posenc_export.read.comparing.config import compare_config
 
     if truth.model == FAULTY and "Fusion" not in truth.optimizer:
         return ()  # it was not made of that file

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from helpers.foreign.truth import End, Held, Parameter, Truth
-from posenc_export.reading.inspection import Encoding, Inspection
-from posenc_export.reading.inspection import End as SeenEnd
-from posenc_export.reading.judging import NO_POSITION
+from posenc_export.read.inspection import Encoding, Inspection
+from posenc_export.read.inspection import End as SeenEnd
+from posenc_export.read.judging import NO_POSITION
 
 CLOSE = 1e-6
 """How near a number must be to the true one, relative to it."""

@@ -13,11 +13,11 @@ from helpers.mutants.graph_facts import Facts
 from helpers.mutants.mutations import Mutation
 from helpers.mutants.rules import rule_of
 from posenc.ports import Array, Axis, Feeds, Positions, Start, axes_of, carrying
+from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.carries import keys_axis
-from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.sizes import elements
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import elements
 
 TIMES, SEED = 10, 1
 """Calls for each planned one, and their seed."""

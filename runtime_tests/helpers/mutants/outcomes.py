@@ -23,13 +23,13 @@ from helpers.mutants.equivalent import equivalent
 from helpers.mutants.mutations import Mutant, Mutation
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
-from posenc_export.runtimes import RUNTIMES, RunFailed
-from posenc_export.validation.apart.parent import in_process
-from posenc_export.validation.checks import CHECKS, Context
-from posenc_export.validation.judging.call import compare_case
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
-from posenc_export.validation.running.refusals import refusal
+from posenc_export.proof.apart.parent import in_process
+from posenc_export.proof.checks import CHECKS, Context
+from posenc_export.proof.judging.call import compare_case
+from posenc_export.proof.judging.verdict import ValidateOptions, Verdict
+from posenc_export.proof.running.refusals import refusal
+from posenc_export.proof.runtimes import RUNTIMES, RunFailed
+from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 
 MODEL, LIMIT, ROOM = "model.onnx", 240, 12 * 2**30
 """Seconds and bytes that an answer may take: a mutant may ask for more of both than there is."""

@@ -20,8 +20,8 @@ from helpers.mutants.mutations import KINDS, Kind, Mutant, Mutation, mutants
 from helpers.mutants.outcomes import MODEL, Outcome, failures, in_a_child, loads, subject, tried
 from posenc.encoding import Encoding
 from posenc.scheme import SCHEMES
-from posenc_export.exporter import ExportResult
-from posenc_export.exporter import write as writing
+from posenc_export.proof.exporter import ExportResult
+from posenc_export.proof.exporter import write as writing
 
 EACH = 24
 """Mutants of a combination."""

@@ -6,6 +6,9 @@ x-transformers 2.31.10, moshi 0.2.13, fair-esm 2.0.0, torchtune 0.6.1 with torch
 demucs 4.1.0, diffusers 0.42.1, denoising-diffusion-pytorch, torch-geometric, vit-pytorch 1.26.11, segment-anything,
 monai 1.6.1, segmentation-models-pytorch 0.6.0, ultralytics 8.4.190, mobius-onnx 0.1.0, onnxsim, onnxconverter-common.
 `other_frameworks` needs tensorflow 2.21, keras 3.15.1, keras-hub 0.32.0, tf2onnx 1.17.0, jax 0.10.2, jax2onnx 0.17.1.
+The fourth sample needs, beside these, of pip without their dependencies: conformer, PaLM-pytorch, performer-pytorch,
+pytorch-pretrained-bert with boto3, joeynmt with tensorboard and absl-py, speechbrain, f5-tts, kornia, labml-nn,
+chronos-forecasting, rotary-embedding-torch, onnxruntime-genai 0.18.0, atspm-detector 1.1.0.
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import log
@@ -398,13 +398,13 @@ def export(network: Foreign, path: Path) -> None:
     path.with_suffix(".json").write_text(json.dumps({"right": right}), encoding="utf-8")
 
 
-def make(folder: Path) -> None:
-    """Make the files that are not there yet, each in a process of its own."""
-    for network in FOREIGN:
+def make(folder: Path, networks: Sequence[Foreign], module: str) -> None:
+    """Make the files of a module that are not there yet, each in a process of its own."""
+    for network in networks:
         path = folder / f"{network.name}.onnx"
         if path.exists() or path.with_suffix(".failed").exists():
             continue
-        words = [sys.executable, "-m", "helpers.unseen.other_frameworks", str(folder), network.name]
+        words = [sys.executable, "-m", module, str(folder), network.name]
         try:
             done = subprocess.run(words, timeout=SECONDS, check=False, capture_output=True, text=True)
             why = "" if done.returncode == 0 else done.stderr[-600:]
@@ -416,10 +416,15 @@ def make(folder: Path) -> None:
         print(network.name, "failed" if why else "made", flush=True)
 
 
-if __name__ == "__main__":
+def main(networks: Sequence[Foreign], module: str) -> None:
+    """Make the files of a module in a folder, or the one that is named behind it."""
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     place = Path(sys.argv[1]).resolve()
     if len(sys.argv) > 2:
-        export(next(network for network in FOREIGN if network.name == sys.argv[2]), place / f"{sys.argv[2]}.onnx")
+        export(next(network for network in networks if network.name == sys.argv[2]), place / f"{sys.argv[2]}.onnx")
     else:
-        make(place)
+        make(place, networks, module)
+
+
+if __name__ == "__main__":
+    main(FOREIGN, "helpers.unseen.other_frameworks")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_export.reading.recognise.buckets import padded_form, relative_index_form, t5_buckets
-from posenc_export.reading.recognise.linear_biases import alibi_form, slopes_of
-from posenc_export.reading.recognise.masks import is_mask
-from posenc_export.reading.recognise.relative import relative_form
-from posenc_export.reading.recognise.windows import coordinates_form, differences, window_form, window_index_form
+from posenc_export.read.recognise.buckets import padded_form, relative_index_form, t5_buckets
+from posenc_export.read.recognise.linear_biases import alibi_form, slopes_of
+from posenc_export.read.recognise.masks import is_mask
+from posenc_export.read.recognise.relative import relative_form
+from posenc_export.read.recognise.windows import coordinates_form, differences, window_form, window_index_form
 
 
 def linear(heads: int, form: str, count: int = 17, past: int = 0) -> np.ndarray:

@@ -13,7 +13,7 @@ import pytest
 from helpers.encodings_named import named
 from helpers.misread import read
 from helpers.tiny_models import write
-from posenc_export.reading.recognise.named import Named
+from posenc_export.read.recognise.named import Named
 
 
 class Expected(NamedTuple):

@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from helpers.encodings_named import named
 from helpers.graph_files import written
 from posenc_export import inspect
-from posenc_export.reading.graph.read import read_graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.recognise.encodings import encodings_of
+from posenc_export.read.graph.read import read_graph
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.recognise.encodings import encodings_of
 
 
 def graph(tmp_path: Path, body: str, opset: int = 17, **tables: np.ndarray) -> Path:

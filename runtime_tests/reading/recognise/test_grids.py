@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_export.reading.recognise.grids import flat_grid_form, grid_form
-from posenc_export.reading.recognise.image_rotary import angles_form
+from posenc_export.read.recognise.grids import flat_grid_form, grid_form
+from posenc_export.read.recognise.image_rotary import angles_form
 
 
 @pytest.mark.parametrize("sides", [(7, 9), (13, 13), (4, 25)])

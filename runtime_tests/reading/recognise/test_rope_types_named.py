@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from helpers.made_rotary import Made, made_at
-from posenc_export.reading.recognise.growing import dynamic_form
-from posenc_export.reading.recognise.named import Form
-from posenc_export.reading.recognise.rotary_rows import Rows, rotary_form, row_errors
-from posenc_export.reading.recognise.rotary_tables import rotary_table
+from posenc_export.read.recognise.growing import dynamic_form
+from posenc_export.read.recognise.named import Form
+from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors
+from posenc_export.read.recognise.rotary_tables import rotary_table
 
 SEEDS = range(3)
 MORE_SEEDS = range(3, 30)

@@ -6,10 +6,10 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.made_rotary import DTYPES, Made
-from posenc_export.reading.recognise.circle import circle_of, held_in
-from posenc_export.reading.recognise.frequencies import frequencies_of, offset_of
-from posenc_export.reading.recognise.layouts import columns_of, pairs_of
-from posenc_export.reading.recognise.rotary_rows import Rows, rotary_form, row_errors
+from posenc_export.read.recognise.circle import circle_of, held_in
+from posenc_export.read.recognise.frequencies import frequencies_of, offset_of
+from posenc_export.read.recognise.layouts import columns_of, pairs_of
+from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors
 
 LLAMA = Made("default", 128, 5e5, {})
 COUNT = np.arange(64)[:, None]

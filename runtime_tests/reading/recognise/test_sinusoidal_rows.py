@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from posenc_export.reading.recognise.named import Form
-from posenc_export.reading.recognise.sinusoidal import distances_form, rows_form, timestep_form
+from posenc_export.read.recognise.named import Form
+from posenc_export.read.recognise.sinusoidal import distances_form, rows_form, timestep_form
 
 
 def waves(positions: NDArray[np.generic], width: int, base: float = 1e4, divisor: float | None = None) -> np.ndarray:

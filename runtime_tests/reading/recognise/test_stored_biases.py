@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from helpers.graph_files import graph
-from posenc_export.reading.interpret.run import interpret
-from posenc_export.reading.recognise.encodings import encodings_of
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.recognise.encodings import encodings_of
 
 KEYS = 64
 MPT = """g (float[1, 2, sequence, 8] q) => (float y) {

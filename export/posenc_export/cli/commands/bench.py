@@ -14,11 +14,11 @@ from posenc_export.cli.output.printing import console, print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, read_source
 from posenc_export.cli.text.words import check_file, command_line, spelled, typed
-from posenc_export.errors import BadInput
-from posenc_export.runtimes import RUNTIMES, Progress
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.runtimes import RUNTIMES, Progress
 
 if TYPE_CHECKING:
-    from posenc_export.benchmarks import BenchResult
+    from posenc_export.proof.benchmarks import BenchResult
 
 TIMED = [runtime.name for runtime in RUNTIMES.values() if runtime.runs]
 
@@ -78,8 +78,8 @@ def bench(**values: Any) -> None:
 
 def _save(result: BenchResult, file: Path) -> None:
     """Put the table into a file; it replaces the table of the same command on the same machine."""
-    from posenc_export.benchmarks.report import with_section
-    from posenc_export.machine import facts
+    from posenc_export.common.machine import facts
+    from posenc_export.proof.benchmarks.report import with_section
 
     # a new file has no table to replace
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
@@ -107,9 +107,9 @@ def _refuse_for_bundle(context: click.Context) -> None:
 def _timed(values: Values, say: Progress) -> BenchResult:
     """Time a bundle, or what the options ask for."""
     import posenc_export
-    from posenc_export.benchmarks import BenchOptions
-    from posenc_export.exporter.options import ExportOptions
-    from posenc_export.exporter.settings import split
+    from posenc_export.proof.benchmarks import BenchOptions
+    from posenc_export.proof.exporter.options import ExportOptions
+    from posenc_export.proof.exporter.settings import split
 
     names = ("lengths", "batch", "heads", "rounds", "runtimes")
     timing = BenchOptions(**{name: values[name] for name in names})

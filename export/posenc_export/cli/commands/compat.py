@@ -13,13 +13,13 @@ from posenc_export.cli.declared import JSON
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.printing import print_json
-from posenc_export.errors import BadInput, check_machine, first_line, one_line
+from posenc_export.common.errors import BadInput, check_machine, first_line, one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from posenc_export.formats.onnx.compatibility import Claim, Used
-    from posenc_export.formats.onnx.providers import Group, Placement
+    from posenc_export.write.formats.onnx.compatibility import Claim, Used
+    from posenc_export.write.formats.onnx.providers import Group, Placement
 
 
 @click.command(
@@ -36,11 +36,11 @@ def compat(bundle: Path, as_json: bool) -> None:
     The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called. Which nodes
     execution providers take is read from their own lists of operators: nothing is run on them.
     """
-    from posenc_export.formats.onnx.browsers import browser_claims
-    from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
-    from posenc_export.formats.onnx.loading import installed_release, why_refused
-    from posenc_export.formats.onnx.phones import phone_claims
-    from posenc_export.formats.onnx.providers import placements
+    from posenc_export.write.formats.onnx.browsers import browser_claims
+    from posenc_export.write.formats.onnx.compatibility import claims, external_files, operators_used, refused
+    from posenc_export.write.formats.onnx.loading import installed_release, why_refused
+    from posenc_export.write.formats.onnx.phones import phone_claims
+    from posenc_export.write.formats.onnx.providers import placements
 
     name, model = _model(bundle)
     runtimes, operators = (*claims(model), *browser_claims(model), *phone_claims(model)), operators_used(model)
@@ -62,7 +62,7 @@ def compat(bundle: Path, as_json: bool) -> None:
 def _model(folder: Path) -> tuple[str, ModelProto]:
     """Return the ONNX file of a bundle; raise BadInput where it has none, or where it cannot be read."""
     from posenc_export.bundle.folder import Bundle
-    from posenc_export.formats.onnx import read_onnx
+    from posenc_export.write.formats.onnx import read_onnx
 
     bundle = Bundle.open(folder)
     artifact = bundle.manifest.artifact("onnx")

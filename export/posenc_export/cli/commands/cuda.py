@@ -15,8 +15,8 @@ from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.words import Words, check_file
 
 if TYPE_CHECKING:
-    from posenc_export.cuda.prove import Proof
-    from posenc_export.runtimes import Progress
+    from posenc_export.proof.cuda.prove import Proof
+    from posenc_export.proof.runtimes import Progress
 
 
 @click.command(
@@ -43,8 +43,8 @@ def cuda(**values: Any) -> None:
     Exit status: 0 all that ran agreed; 1 something did not; 3 nothing could run here.
     """
     from posenc_export.cli.output.tables import print_proofs
-    from posenc_export.cuda.table import headline, markdown, status_of
-    from posenc_export.machine import facts
+    from posenc_export.common.machine import facts
+    from posenc_export.proof.cuda.table import headline, markdown, status_of
 
     check_file(values["save"])
     if values["placement"]:
@@ -62,12 +62,12 @@ def cuda(**values: Any) -> None:
 def _place(values: dict[str, Any]) -> NoReturn:
     """Place every form of the schemes, print the table, and exit."""
     from posenc_export.cli.output.tables import print_placements
-    from posenc_export.cuda.place import place
-    from posenc_export.cuda.plan import placements
-    from posenc_export.cuda.table import placed_headline, placed_markdown
-    from posenc_export.errors import Unavailable, bad_input
-    from posenc_export.machine import facts
-    from posenc_export.runtimes import Missing
+    from posenc_export.common.errors import Unavailable, bad_input
+    from posenc_export.common.machine import facts
+    from posenc_export.proof.cuda.place import place
+    from posenc_export.proof.cuda.plan import placements
+    from posenc_export.proof.cuda.table import placed_headline, placed_markdown
+    from posenc_export.proof.runtimes import Missing
 
     with bad_input():
         plans = placements(values["schemes"])
@@ -87,10 +87,10 @@ def _place(values: dict[str, Any]) -> NoReturn:
 def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
     """Prove as the options ask; C++ runners are built first, so that their rows run too."""
     from posenc.scheme import SCHEMES
-    from posenc_export.cuda.plan import plans, runtimes_of, why_nothing_runs
-    from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
-    from posenc_export.errors import Unavailable, bad_input
-    from posenc_export.runtimes.requests import prepare
+    from posenc_export.common.errors import Unavailable, bad_input
+    from posenc_export.proof.cuda.plan import plans, runtimes_of, why_nothing_runs
+    from posenc_export.proof.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
+    from posenc_export.proof.runtimes.requests import prepare
 
     device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
     with bad_input():

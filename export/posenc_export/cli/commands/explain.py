@@ -11,9 +11,10 @@ import click
 from posenc_export.cli.declared import JSON, switch
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
-from posenc_export.errors import BadInput, bad_input
-from posenc_export.reading.findings import FINDINGS, findings
-from posenc_export.validation.checks.catalogue import Explanation, explanation, explanations, markdown
+from posenc_export.common.errors import BadInput, bad_input
+from posenc_export.common.explanations import Explanation
+from posenc_export.proof.checks.catalogue import explanation, explanations, markdown
+from posenc_export.read.findings import FINDINGS, findings
 
 WIDEST = 100
 """The widest text, in columns, that is easy to read."""

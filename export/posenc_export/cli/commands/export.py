@@ -23,18 +23,19 @@ from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import FILES, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
-from posenc_export.errors import BadInput, decoded, printable
-from posenc_export.formats import FORMATS
-from posenc_export.formats.aoti_package import CPU_ISAS
-from posenc_export.validation.planning.scope import BUDGET
+from posenc_export.common.errors import BadInput, decoded, printable
+from posenc_export.proof.planning.scope import BUDGET
+from posenc_export.write.formats import FORMATS
+from posenc_export.write.formats.aoti_package import CPU_ISAS
+from posenc_models.whole.tasks import TASKS
 
 PAGE = "report.html"
 """What --html adds."""
 
 if TYPE_CHECKING:
-    from posenc_export.exporter import ExportResult
-    from posenc_export.exporter.settings import Settings
-    from posenc_export.runtimes import Progress
+    from posenc_export.proof.exporter import ExportResult
+    from posenc_export.proof.exporter.settings import Settings
+    from posenc_export.proof.runtimes import Progress
 
 
 @click.command(
@@ -46,12 +47,18 @@ if TYPE_CHECKING:
             "posenc export --dynamic",
             "posenc export rope -p head_dim=64 --dynamic -f onnx -o rope",
             "posenc export --from-hf config.json --dynamic --rotary-op onnx",
+            "posenc export --model my-llama",
             "posenc export package.module:Factory -i 'x: float32[batch, seq, 512]'",
         ],
         STATUSES,
     ),
 )
 @click.argument("scheme", required=False, shell_complete=complete_source)
+@options(
+    path("--model", "Write a whole model of transformers: the folder that save_pretrained wrote.", "FOLDER"),
+    choice("--task", TASKS, "What the model is for.  [default: what its config's architecture says]"),
+    under="Whole models",
+)
 @SPEC
 @options(
     several(
@@ -101,8 +108,8 @@ def export(**values: Any) -> None:
     """Export SCHEME, a name or package.module:factory, to a bundle, and validate it; it is sinusoidal by default."""
     import posenc_export
     from posenc_export.bundle.place import check_target
-    from posenc_export.exporter import steps
-    from posenc_export.validation.running.progress import expect
+    from posenc_export.proof.exporter import steps
+    from posenc_export.proof.running.progress import expect
 
     source = read_source(values)
     if values["output"] is not None:
@@ -129,11 +136,11 @@ def export(**values: Any) -> None:
 
 def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
-    from posenc_export.exporter.options import ExportOptions, check_options
-    from posenc_export.exporter.settings import split
-    from posenc_export.runtimes.requests import prepare
-    from posenc_export.validation.judging.verdict import no_progress
-    from posenc_export.validation.running.model import check_has_model
+    from posenc_export.proof.exporter.options import ExportOptions, check_options
+    from posenc_export.proof.exporter.settings import split
+    from posenc_export.proof.judging.verdict import no_progress
+    from posenc_export.proof.running.model import check_has_model
+    from posenc_export.proof.runtimes.requests import prepare
 
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")
@@ -145,7 +152,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     settings = {
         **{name: values[name] for name in names},
         "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],
-        "formats": tuple(dict.fromkeys(values["formats"])),
+        "formats": _formats(values),
         "validate": not values["no_validate"],
         "progress": say,
         "notes": source.notes,
@@ -157,6 +164,14 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     check_has_model(validation.require, not isinstance(source.source, str))
     prepare(validation.runtimes, validation.required_runtimes, say)
     return parts
+
+
+def _formats(values: Values) -> tuple[str, ...]:
+    """Return the formats that are asked for: a whole model is written as ONNX alone, unless somebody says otherwise."""
+    source = click.get_current_context().get_parameter_source("formats")
+    if values["model"] is not None and source is click.core.ParameterSource.DEFAULT:
+        return ("onnx",)
+    return tuple(dict.fromkeys(values["formats"]))
 
 
 def _announce(line: str) -> None:

@@ -15,7 +15,7 @@ from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.text.sources import check_target, check_texts
-from posenc_export.errors import bad_input, one_line
+from posenc_export.common.errors import bad_input, one_line
 
 MADE = options(
     path("-o --out", "Where the new file goes."),
@@ -79,7 +79,7 @@ def extend(model: Path, **values: Any) -> None:
     if values["as_json"]:
         print_json({**asdict(result), "passed": result.passed})
     elif not values["quiet"]:
-        from posenc_export.extending.lines import lines
+        from posenc_export.read.extend.lines import lines
 
         for line in lines(result):
             click.echo(one_line(line))

@@ -17,11 +17,11 @@ from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.annotations import print_findings
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
-from posenc_export.errors import BadInput, PosencError, decoded, one_line
-from posenc_export.reading.findings import findings
+from posenc_export.common.errors import BadInput, PosencError, decoded, one_line
+from posenc_export.read.findings import findings
 
 if TYPE_CHECKING:
-    from posenc_export.reading.inspection import Finding, Inspection
+    from posenc_export.read.inspection import Finding, Inspection
 
 LATE = 3
 """The status of a file that a limit kept from being held against what was given."""
@@ -110,7 +110,7 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
         if values[name] is not None and len(files) > 1:
             raise click.UsageError(f"--{name} is for one file: got {len(files)}")
     if values["plot"] is not None:
-        from posenc_export.plots import check_picture
+        from posenc_export.show.plots import check_picture
 
         check_picture(values["plot"])  # before a minute of reading, not after it
     spoken = format_ == "text" and not values["quiet"]
@@ -123,7 +123,7 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
         if values["github"] or format_ == "github":
             print_findings(answer.findings, bool(values["github"]) and format_ in ("json", "sarif"))
     if format_ == "json":
-        from posenc_export.reading.report.schema import inspection_json
+        from posenc_export.read.report.schema import inspection_json
 
         read = [answer.inspection for answer in answers if answer.inspection]
         inspections = [inspection_json(inspection) for inspection in read]
@@ -206,7 +206,7 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> A
     if spoken:
         _print_body(inspection)
     if values["plot"] is not None:
-        from posenc_export.plots import draw_errors
+        from posenc_export.show.plots import draw_errors
 
         draw_errors(inspection, values["plot"])
     return Answer(file, inspection, _status(inspection, values))
@@ -269,14 +269,14 @@ def _silent(inspection: Inspection) -> None:
 
 def _print_head(inspection: Inspection) -> None:
     """Print what the file is, before it is interpreted."""
-    from posenc_export.reading.report.text import head_lines
+    from posenc_export.read.report.text import head_lines
 
     for line in head_lines(inspection):
         click.echo(one_line(line))
 
 
 def _print_body(inspection: Inspection) -> None:
-    from posenc_export.reading.report.text import body_lines, finding_lines, last_line
+    from posenc_export.read.report.text import body_lines, finding_lines, last_line
 
     for line in (*body_lines(inspection), *finding_lines(inspection.findings), last_line(inspection.findings)):
         click.echo(one_line(line))

@@ -11,7 +11,7 @@ from posenc_export.cli.declared import choice, number
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.progressing import progress
-from posenc_export.errors import bad_input
+from posenc_export.common.errors import bad_input
 
 
 @click.command(
@@ -50,7 +50,7 @@ def plot(**values: Any) -> None:
     """
     from posenc.parameters import parse
     from posenc.scheme import SCHEMES
-    from posenc_export.plots import draw
+    from posenc_export.show.plots import draw
 
     scheme = values["scheme"]
     with bad_input():

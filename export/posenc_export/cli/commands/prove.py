@@ -13,11 +13,11 @@ from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, against_source
-from posenc_export.validation.planning.scope import BUDGET
+from posenc_export.proof.planning.scope import BUDGET
 
 if TYPE_CHECKING:
-    from posenc_export.exporter import ExportOptions
-    from posenc_export.runtimes import Progress
+    from posenc_export.proof.exporter import ExportOptions
+    from posenc_export.proof.runtimes import Progress
 
 
 @click.command(
@@ -60,7 +60,7 @@ def prove(model: Path, **values: Any) -> None:
     Inputs are matched by their names, or by -i 'NAME_IN_MODEL=NAME_IN_TARGET', outputs by names, else in order.
     """
     import posenc_export
-    from posenc_export.validation.running.progress import expect
+    from posenc_export.proof.running.progress import expect
 
     source = against_source(values)
     with progress(values) as say:
@@ -81,7 +81,7 @@ def prove(model: Path, **values: Any) -> None:
 
 
 def _options(values: Values, say: Progress, notes: tuple[str, ...]) -> ExportOptions:
-    from posenc_export.exporter import ExportOptions
+    from posenc_export.proof.exporter import ExportOptions
 
     validation = validate_options(values, say)
     return ExportOptions(

@@ -12,7 +12,7 @@ from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, guarded,
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.progressing import progress
-from posenc_export.errors import decoded
+from posenc_export.common.errors import decoded
 
 PAGE = options(
     click.option(

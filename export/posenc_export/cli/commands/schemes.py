@@ -12,7 +12,7 @@ from posenc_export.cli.declared import JSON, path, switch
 from posenc_export.cli.options import SETTINGS, complete_source, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.printing import console
-from posenc_export.errors import BadInput, bad_input
+from posenc_export.common.errors import BadInput, bad_input
 
 if TYPE_CHECKING:
     from posenc.scheme import Scheme
@@ -54,7 +54,7 @@ def schemes(name: str | None, as_json: bool, markdown: bool, pictures: Path | No
 
 def draw_all(chosen: list[Scheme], folder: Path) -> None:
     """Draw the smallest sample of each scheme: NAME.png in a folder, which is made where it is not there."""
-    from posenc_export.plots import draw_small
+    from posenc_export.show.plots import draw_small
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def write_gallery(chosen: list[Scheme], folder: Path) -> None:
     import tempfile
 
     from posenc_export.cli.output.gallery import site_of
-    from posenc_export.site.write import check_site, write_site
+    from posenc_export.show.site.write import check_site, write_site
 
     check_site(folder)
     with tempfile.TemporaryDirectory() as pictures:

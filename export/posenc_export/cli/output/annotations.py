@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc_export.errors import unsteered
-from posenc_export.validation.checks.catalogue import code_of
-from posenc_export.validation.report.report import not_run
+from posenc_export.common.errors import unsteered
+from posenc_export.proof.checks.catalogue import code_of
+from posenc_export.proof.report.report import not_run
 
 if TYPE_CHECKING:
     from posenc_export.bundle.manifest import Manifest
-    from posenc_export.reading.inspection import Finding
-    from posenc_export.validation.judging.verdict import Verdict
+    from posenc_export.proof.judging.verdict import Verdict
+    from posenc_export.read.inspection import Finding
 
 DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 """Characters that a message must escape, as GitHub's runner reads them back; % comes first."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from posenc_export.cli.output.annotations import print_annotations
 from posenc_export.cli.output.printing import console, print_json
-from posenc_export.errors import Unavailable, decoded
+from posenc_export.common.errors import Unavailable, decoded
 
 if TYPE_CHECKING:
-    from posenc_export.validation.report.result import ValidateResult
+    from posenc_export.proof.report.result import ValidateResult
 
 
 def print_result(result: ValidateResult, folder: Path, values: Mapping[str, object]) -> None:
     """Print the report of a bundle: as JSON, as tables, or, with -q, not at all."""
     from posenc_export.cli.output.tables import print_report
-    from posenc_export.validation.report.report import report_json
+    from posenc_export.proof.report.report import report_json
 
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)

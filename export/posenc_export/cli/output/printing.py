@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc_export.errors import HOLDS_COMMAND
+from posenc_export.common.errors import HOLDS_COMMAND
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc_export.errors import one_line, printable
+from posenc_export.common.errors import one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from posenc_export.runtimes import Progress
+    from posenc_export.proof.runtimes import Progress
 
 REFRESHES = 8
 """How many times a second the line is drawn."""

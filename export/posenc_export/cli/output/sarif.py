@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from posenc import __version__
-from posenc_export.errors import decoded
-from posenc_export.reading.findings import USUAL, findings
+from posenc_export.common.errors import decoded
+from posenc_export.read.findings import USUAL, findings
 
 if TYPE_CHECKING:
-    from posenc_export.reading.inspection import Finding, Inspection
-    from posenc_export.validation.checks.catalogue import Explanation
+    from posenc_export.common.explanations import Explanation
+    from posenc_export.read.inspection import Finding, Inspection
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

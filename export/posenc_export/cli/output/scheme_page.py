@@ -13,11 +13,11 @@ from posenc.parameters import ABSENT, Parameter
 from posenc.scheme import Scheme
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.cli.output.scheme_list import typed
-from posenc_export.exporter import ExportOptions
-from posenc_export.formats import FORMATS
-from posenc_export.markdown import table
-from posenc_export.plots.encodings import seeded
-from posenc_export.plots.kinds import KINDS, kind_of
+from posenc_export.common.markdown import table
+from posenc_export.proof.exporter import ExportOptions
+from posenc_export.show.plots.encodings import seeded
+from posenc_export.show.plots.kinds import KINDS, kind_of
+from posenc_export.write.formats import FORMATS
 
 HEAD = """# Schemes
 

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from posenc_export.errors import one_line
-from posenc_export.validation.checks.catalogue import CATALOGUE
-from posenc_export.validation.report.printed import lines_below, shown_tables
-from posenc_export.validation.report.report import first_line
-from posenc_export.validation.report.rows import MARKS, MEANINGS, Rows
+from posenc_export.common.errors import one_line
+from posenc_export.proof.checks.catalogue import CATALOGUE
+from posenc_export.proof.report.printed import lines_below, shown_tables
+from posenc_export.proof.report.report import first_line
+from posenc_export.proof.report.rows import MARKS, MEANINGS, Rows
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from posenc_export.benchmarks import BenchResult
     from posenc_export.bundle.manifest import Manifest
-    from posenc_export.cuda.place import Placement
-    from posenc_export.cuda.prove import Proof
-    from posenc_export.validation.judging.verdict import Basis, Verdict
+    from posenc_export.proof.benchmarks import BenchResult
+    from posenc_export.proof.cuda.place import Placement
+    from posenc_export.proof.cuda.prove import Proof
+    from posenc_export.proof.judging.verdict import Basis, Verdict
 
 STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
 GAP = 2
@@ -142,8 +142,8 @@ def print_comparisons(verdicts: Sequence[Verdict]) -> None:
 
 def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Proof]) -> None:
     """Print the machine, a row for each runtime below its scheme, and the details of some rows as lines."""
-    from posenc_export.cuda.table import COLUMNS as PROVED
-    from posenc_export.cuda.table import rows
+    from posenc_export.proof.cuda.table import COLUMNS as PROVED
+    from posenc_export.proof.cuda.table import rows
 
     say(console, ", ".join(f"{name} {value}" for name, value in facts.items()))
     proof_rows = rows(proofs)
@@ -157,7 +157,7 @@ def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Pr
 
 def print_placements(console: Console, facts: Mapping[str, str], placements: Sequence[Placement]) -> None:
     """Print the machine, and a row for each form of each scheme: where its nodes would run on CUDA."""
-    from posenc_export.cuda.table import PLACED_COLUMNS, placed_rows
+    from posenc_export.proof.cuda.table import PLACED_COLUMNS, placed_rows
 
     say(console, ", ".join(f"{name} {value}" for name, value in facts.items()))
     _print_cells(console, PLACED_COLUMNS, placed_rows(placements), numbers=PLACED_COLUMNS[2:6])
@@ -187,8 +187,8 @@ def _under_schemes(rows: Sequence[Sequence[str]]) -> tuple[list[tuple[str, ...]]
 
 def print_bench(console: Console, result: BenchResult) -> None:
     """Print one row a contender and length, and what was not timed."""
-    from posenc_export.benchmarks.report import COLUMNS as TIMES
-    from posenc_export.benchmarks.report import NUMBERS, in_words, rows, title
+    from posenc_export.proof.benchmarks.report import COLUMNS as TIMES
+    from posenc_export.proof.benchmarks.report import NUMBERS, in_words, rows, title
 
     say(console, title(result))
     _print_cells(console, TIMES, rows(result), numbers=NUMBERS)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.text.ports import assumptions, parse_ports
-from posenc_export.cli.text.renames import parse_rename
-from posenc_export.errors import BadInput, bad_input
-from posenc_export.formats.onnx.place import check_file
+from posenc_export.common.errors import BadInput, bad_input
+from posenc_export.write.formats.onnx.place import check_file
+from posenc_export.write.inputs.ports import assumptions, parse_ports
+from posenc_export.write.inputs.renames import parse_rename
 
 if TYPE_CHECKING:
     from posenc.ports import Port
-    from posenc_models import ModelConfig
+    from posenc_models import ModelConfig, ModelFolder
 
 ONNX = ".onnx"
 Values = Mapping[str, Any]
@@ -35,7 +35,7 @@ class TextSource:
         renames: names of a file's inputs and outputs, with the source's names for them.
     """
 
-    source: str | ModelConfig
+    source: str | ModelConfig | ModelFolder
     inputs: tuple[Port, ...]
     settings: Mapping[str, object]
     texts: tuple[str, ...]
@@ -49,13 +49,14 @@ class TextSource:
         """
         from posenc.parameters import Parameter, parameters_of, parse
         from posenc.scheme import SCHEMES
+        from posenc_models import ModelFolder
 
-        if not self.texts:
+        if not self.texts or isinstance(self.source, ModelFolder):
             return {}
         name = self.source if isinstance(self.source, str) else self.source.scheme
         known: dict[str, Parameter]
         if ":" in name:
-            from posenc_export.targets.module import import_factory
+            from posenc_export.write.targets.module import import_factory
 
             factory = import_factory(name)
             known = parameters_of(factory) if callable(factory) else {}
@@ -78,6 +79,10 @@ def read_source(values: Values) -> TextSource:
     values = {**values, "mode": _mode(values)}
     with bad_input():
         check_texts(values["params"])
+    if values.get("model") is not None:
+        return _whole(values)
+    if values.get("task") is not None:
+        raise click.UsageError("--task says what a whole model is for: give --model with it")
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     # a colon stands in package.module:factory alone
@@ -105,7 +110,7 @@ def check_target(name: str, inputs: Sequence[str]) -> None:
     if name.endswith(ONNX):
         check_file(Path(name))
     elif ":" in name:
-        from posenc_export.targets.module import import_factory
+        from posenc_export.write.targets.module import import_factory
 
         import_factory(name)
     else:
@@ -159,6 +164,20 @@ def _config(values: Values) -> ModelConfig | None:
     if values["scheme"] not in (None, scheme):
         raise click.UsageError(f"{path} describes {scheme}, not {values['scheme']}: leave SCHEME out")
     return config
+
+
+def _whole(values: Values) -> TextSource:
+    """Return the source that --model names; raise UsageError for options of other sources beside it."""
+    from posenc_models import ModelFolder
+
+    others = {"SCHEME": "scheme", "--from-hf": "from_hf", "-i": "inputs", "-p": "params"}
+    given = next((option for option, name in others.items() if values[name]), None)
+    if given is not None:
+        raise click.UsageError(f"{given} is not for whole models: --model has its own inputs and numbers")
+    _check_module("--model", values)
+    with bad_input():
+        folder = ModelFolder.load(values["model"], values["task"])
+    return TextSource(folder, (), _spec_settings(values), (), ())
 
 
 def _check_scheme(name: str) -> None:

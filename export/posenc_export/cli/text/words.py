@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from posenc.registry import did_you_mean
-from posenc_export.errors import BadInput
+from posenc_export.common.errors import BadInput
 
 
 class Choice(click.Choice[str]):

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from posenc.ports import Array, Floats, Integers
-from posenc_models.replacing.diffusion.columns import Columns, Form, Places, leaves, parts_of
+from posenc_models.replacing.diffusion.columns import Columns, Form, Places, parts_of
 
 SAME = 1e-5
 """Frequencies that differ by less are the same one."""
@@ -24,10 +25,10 @@ FACTORS = (1.0, np.pi / 2, np.pi, 2 * np.pi)
 NO_POWERS = "its frequencies, {}, are no powers of one base; replace it by hand"
 
 
-def form_of(returned: object, places: Places, kind: str | None) -> Form:
+def form_of(returned: object, places: Places) -> Form:
     """Return the form of what a module returned; raise ValueError where it has another number of places."""
-    name, cos, _ = parts_of(returned, kind)
-    dtype = leaves(returned)[0].dtype
+    name, cos, _ = parts_of(returned)
+    dtype = (returned if isinstance(returned, Tensor) else returned[0]).dtype  # type: ignore[index]
     actual, tokens = tuple(cos.shape[:-1]), tuple(torch.broadcast_shapes(*(place.shape for place in places)))
     for flat, expected in ((False, tokens), (True, (int(np.prod(tokens)),))):
         ones = _ones(actual, expected)
@@ -49,18 +50,17 @@ def _ones(actual: Sequence[int], expected: Sequence[int]) -> tuple[int, ...] | N
     return None if rest else tuple(ones)
 
 
-def columns_of(returned: object, places: Places, kind: str | None, bases: Sequence[float]) -> Columns:
+def columns_of(returned: object, places: Places, bases: Sequence[float]) -> Columns:
     """Return the axis and the frequency of each column, from what a module returned at some places.
 
     Args:
         returned: what the module returned.
         places: where.
-        kind: the kind of its form, where the shape does not tell it.
         bases: numbers that the base of its frequencies may be, beside those of a few digits.
 
     Raises ValueError, in one line, for columns of several axes, and for other frequencies than the powers of one base.
     """
-    _, cos, sin = parts_of(returned, kind)
+    _, cos, sin = parts_of(returned)
     angles = torch.atan2(sin, cos).flatten(0, -2).numpy(force=True)  # (n, columns)
     at = np.stack([place.double().numpy(force=True).ravel() for place in torch.broadcast_tensors(*places)])
     rows = np.stack([_slope(angles, at, axis) for axis in range(len(at))])  # (axes, columns)

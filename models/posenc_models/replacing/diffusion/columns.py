@@ -87,33 +87,23 @@ class Form:
     """How a module returns cosines and sines.
 
     Args:
-        kind: "pair" cos and sin; "complex"; "query_key" the latter for both, by name; "matrix" rotations of 2 x 2;
-            "angles"; "channels" cos and sin behind one another on the axis behind the batch; "heads" cos and sin of
-            each head.
+        kind: "pair" cos and sin; "complex"; "matrix" rotations of 2 x 2; "angles".
         dtype: the dtype of what is returned.
         flat: whether all places stand on one axis.
         ones: where axes of size 1 stand.
-        heads: how many heads there are.
     """
 
     kind: str
-    dtype: torch.dtype = torch.float32
-    flat: bool = False
-    ones: tuple[int, ...] = ()
-    heads: int = 1
+    dtype: torch.dtype
+    flat: bool
+    ones: tuple[int, ...]
 
     def placed(self, values: Tensor) -> Tensor:
         """Return values at places where the module has them: (*places, columns) -> the same numbers."""
         values = values.flatten(0, -2) if self.flat else values
         for at in self.ones:
             values = values.unsqueeze(at)
-        return values.unflatten(-1, (self.heads, -1)).transpose(1, 2) if self.kind == "heads" else values
-
-
-def spec_of(form: Form, spec: Spec) -> Spec:
-    """Return the spec in which cosines and sines have the precision that a form has."""
-    wide = form.dtype in (torch.float64, torch.complex128)
-    return replace(spec, dtype="fp64") if wide else spec
+        return values
 
 
 class Stand(KeepsDtype):
@@ -121,73 +111,41 @@ class Stand(KeepsDtype):
 
     Args:
         where: a call to places.
-        angles: places to cosines and sines.
-        form: how they are returned.
+        columns: which axis and which frequency each column has.
+        form: how cosines and sines are returned.
+        spec: how ours compute.
     """
 
-    def __init__(self, where: nn.Module, angles: ColumnAngles, form: Form) -> None:
+    def __init__(self, where: nn.Module, columns: Columns, form: Form, spec: Spec) -> None:
         super().__init__()
+        wide = form.dtype in (torch.float64, torch.complex128)
         self.where = where
-        self.angles = angles
+        self.angles = ColumnAngles(columns, replace(spec, dtype="fp64") if wide else spec)
         self.form = form
 
-    def forward(self, *args: object, **kwargs: object) -> object:
-        """Return what the model's own module returns, in its form."""
-        places, dtype = self.where(*args, **kwargs), self.form.dtype
-        wanted: torch.dtype | None = self.where.dtype(*args, **kwargs)  # type: ignore[operator]
-        returned = self.at(places, dtype if wanted is None else wanted)
-        return self.where.finish(returned, *args, **kwargs)  # type: ignore[operator]
-
-    def at(self, places: Places, dtype: torch.dtype) -> object:
-        """Return cosines and sines at places, in the form."""
-        form = self.form
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
+        """Return what the model's own module returns for its one argument, in its form."""
+        (x,) = (*args, *kwargs.values())
+        form, places = self.form, self.where(x)
         if form.kind == "angles":
-            return form.placed(self.angles.angles(places)).to(dtype)
+            return form.placed(self.angles.angles(places)).to(form.dtype)
         cos, sin = (form.placed(part) for part in self.angles(places))
-        if form.kind in ("complex", "query_key"):
-            rotated = torch.complex(cos, sin)
-            return rotated if form.kind == "complex" else {"query": rotated, "key": rotated}
-        cos, sin = cos.to(dtype), sin.to(dtype)
-        if form.kind == "channels":
-            return torch.cat([cos, sin], -1).movedim(-1, 1)
-        return matrix(cos, sin) if form.kind == "matrix" else (cos, sin)
+        if form.kind == "complex":
+            return torch.complex(cos, sin)
+        cos, sin = cos.to(form.dtype), sin.to(form.dtype)
+        return (cos, sin) if form.kind == "pair" else torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
 
 
-def matrix(cos: Tensor, sin: Tensor) -> Tensor:
-    """Return rotations of 2 x 2: (...) -> (..., 2, 2)."""
-    four: Tensor = torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
-    return four
-
-
-def parts_of(returned: object, kind: str | None = None) -> tuple[str, Tensor, Tensor]:
+def parts_of(returned: object) -> tuple[str, Tensor, Tensor]:
     """Return the form of what a module returned, and its cosines and sines: (..., columns) each, in float64."""
-    if isinstance(returned, dict) and set(returned) == {"query", "key"}:
-        _, cos, sin = parts_of(returned["query"])
-        return "query_key", cos, sin
-    if kind == "images":
-        return parts_of(torch.cat(list(returned)))  # type: ignore[call-overload]
     if isinstance(returned, Sequence) and len(returned) == 2:
         cos, sin = (part.double() for part in returned)
-        if kind == "heads":  # (batch, heads, seq, columns of a head) -> (batch, seq, columns)
-            return kind, cos.transpose(1, 2).flatten(2), sin.transpose(1, 2).flatten(2)
         return "pair", cos, sin
     if not isinstance(returned, Tensor):
         raise ValueError(f"it returns {type(returned).__name__}, which ours have not; replace it by hand")
     if returned.is_complex():
         return "complex", returned.real.double(), returned.imag.double()
     numbers = returned.double()
-    if kind == "channels":
-        cos, sin = numbers.movedim(1, -1).chunk(2, -1)
-        return kind, cos, sin
     if numbers.shape[-2:] == (2, 2):
         return "matrix", numbers[..., 0, 0], numbers[..., 1, 0]
     return "angles", numbers.cos(), numbers.sin()
-
-
-def leaves(returned: object) -> list[Tensor]:
-    """Return the tensors in what a module returned."""
-    if isinstance(returned, Tensor):
-        return [returned]
-    if isinstance(returned, dict):
-        return [leaf for value in returned.values() for leaf in leaves(value)]
-    return [leaf for value in returned for leaf in leaves(value)] if isinstance(returned, (tuple, list)) else []

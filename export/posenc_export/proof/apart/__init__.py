@@ -1,0 +1,1 @@
+"""Validation in processes of its own, which a graph may end."""

@@ -1,0 +1,93 @@
+"""The manifest of an export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypedDict
+
+from posenc.encoding import Tolerance
+from posenc_export.bundle.folder import file_of, sha256
+from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.identity import id_of
+from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Manifest
+from posenc_export.common.machine import versions
+from posenc_export.proof.exporter.draft import Draft
+from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.write.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
+from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS
+from posenc_export.write.targets import Target
+
+BESIDE = (GOLDEN, REQUIRED_OPERATORS)
+"""Files of a bundle beside its graphs."""
+
+
+def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path) -> Manifest:
+    """Return the manifest of what was written into a folder."""
+    spec, encoding, request = target.spec, target.encoding, draft.request
+    return Manifest(
+        schema_version=SCHEMA_VERSION,
+        scheme=target.name,
+        family=encoding.family,
+        params=dict(target.params),
+        mode=spec.mode,
+        method=spec.method if spec.mode == "dynamic" and target.rules.registered else None,
+        positions=encoding.positions,
+        max_len=spec.max_len,
+        dtype=spec.torch_dtype,
+        **_onnx_fields(request),
+        inputs=encoding.inputs,
+        outputs=encoding.outputs,
+        artifacts=tuple(a for name in options.formats for a in _artifacts(folder, name, request, spec.torch_dtype)),
+        cases=tuple(golden.case for golden in draft.cases),
+        trace=request.sizes,
+        not_tried=draft.not_tried,
+        notes=(*options.notes, *target.notes, *draft.notes),
+        unread=draft.unread,
+        reference=draft.reference,
+        versions=versions(),
+        rotary_op=options.rotary_op,
+        check_positions=options.check_positions,
+        half_safe=encoding.half_safe,
+        not_on_cuda=encoding.not_on_cuda,
+        added=encoding.added,
+        origin=dict(target.origin),
+        seed=options.seed,
+        model=draft.model,
+        generations=draft.generations,
+        id=id_of(draft.facts),
+        facts=draft.facts,
+        files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
+    )
+
+
+class OnnxFields(TypedDict):
+    """The fields of a manifest that say which versions an ONNX file is for."""
+
+    opset: int
+    opset_reason: str
+    ir_version: int
+    loads_on: str
+
+
+def _onnx_fields(request: Request) -> OnnxFields:
+    opset = OPSETS[request.opset]
+    runtime = f"ONNX Runtime >= {ROTARY_RUNTIMES.get(request.rotary_op, opset.onnx_runtime)}"
+    return OnnxFields(
+        opset=request.opset, opset_reason=request.opset_reason, ir_version=opset.ir_version, loads_on=runtime
+    )
+
+
+def _artifacts(folder: Path, name: str, request: Request, dtype: str) -> list[Artifact]:
+    """Return the files of one format: the graph, and its weights where they lie beside it."""
+    file, tolerance = FORMATS[name].file, _operator_tolerance(name, request, dtype)
+    files = [(name, folder / file), (f"{name}.data", folder / f"{file}.data")]
+    return [Artifact(kind, p.name, p.stat().st_size, sha256(p), tolerance) for kind, p in files if p.is_file()]
+
+
+def _operator_tolerance(name: str, request: Request, dtype: str) -> Tolerance | None:
+    """Return what a rotary operator may change of a graph's last digits; None where there is none."""
+    if name != "onnx" or request.rotary_op == "decomposed":
+        return None
+    from posenc_export.write.formats.onnx.rotary_op import operator_tolerance
+
+    return operator_tolerance(dtype)

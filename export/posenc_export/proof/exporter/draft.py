@@ -1,0 +1,67 @@
+"""The record of an export: each stage takes it and returns it with more in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.identity import Facts
+from posenc_export.bundle.manifest import AskedModel, Generation
+from posenc_export.proof.stored.matching import Digest
+from posenc_export.write.formats import Digests, Request
+from posenc_export.write.formats.capture import Findings
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a file was made of.
+
+    Attributes:
+        digests: They must be the same when the module is captured again; empty where nothing is validated.
+        findings: What capturing showed.
+    """
+
+    digests: Digests
+    findings: Findings
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A bundle that is being made.
+
+    Attributes:
+        request: How the module is captured and written; first as it is wanted, then as every format could be.
+        reference: What the cases are held against, in words.
+        stored: Digests of the tensors of a user's module, before anything was called.
+        written: What the file of each format was made of.
+        facts: The identity of the graph.
+        cases: What the eager module, the reference and a model give in the calls that were planned.
+        not_tried: Calls that were not tried, with the reasons.
+        notes: Lines for the report.
+        unread: Inputs whose values no output depends on.
+        model: The model that was asked, for a config.
+        generations: Tokens that a causal language model wrote.
+    """
+
+    request: Request
+    reference: str
+    stored: Mapping[str, Digest] = field(default_factory=dict)
+    written: Mapping[str, Written] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
+    cases: tuple[GoldenCase, ...] = ()
+    not_tried: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    model: AskedModel | None = None
+    generations: tuple[Generation, ...] = ()
+
+    @property
+    def breaking(self) -> tuple[Mapping[str, int], ...]:
+        """The sizes that break what torch.export assumed."""
+        return tuple(sizes for written in self.written.values() for sizes in written.findings.sizes)
+
+    @property
+    def digests(self) -> dict[str, Digests]:
+        """The digests of each format's program."""
+        return {name: written.digests for name, written in self.written.items()}

@@ -1,0 +1,30 @@
+"""`--cpp`: the C++ class of a bundle, which depends on its manifest and on how its graph uses the memory of a call."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from posenc_export.bundle.folder import Bundle
+from posenc_export.write.cpp.embed import write_cpp
+from posenc_export.write.cpp.uses import Uses, in_place
+from posenc_export.write.formats.onnx import read_onnx
+from posenc_export.write.formats.onnx.memory import may_replace, unread
+
+
+def embedded(bundle: Bundle, name: str = "") -> Bundle:
+    """Write the folder `cpp` into a bundle, as `write_cpp` does; return it with its files listed."""
+    return write_cpp(bundle, uses_of(bundle), name)
+
+
+def uses_of(bundle: Bundle) -> Uses:
+    """Return how a class may use the memory of a call.
+
+    ONNX Runtime works on the memory that it is given, so that the graph decides. libtorch gets zeros for inputs whose
+    values the module does not read, and its outputs are copied to their places once all are there.
+    """
+    manifest, artifact = bundle.manifest, bundle.manifest.artifact("onnx")
+    ignored = frozenset(manifest.unread)
+    if artifact is None:
+        return Uses(ignored, in_place(manifest.inputs, manifest.outputs, lambda *_: True))
+    graph = read_onnx(bundle.path(artifact))
+    return Uses(ignored & unread(graph), in_place(manifest.inputs, manifest.outputs, partial(may_replace, graph)))

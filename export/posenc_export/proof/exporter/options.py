@@ -1,0 +1,148 @@
+"""What an export is to write, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from posenc_export.common.errors import BadInput, bad_input, decoded
+from posenc_export.common.limit import ASK_TIMEOUT
+from posenc_export.proof.judging.verdict import ValidateOptions, no_progress
+from posenc_export.proof.planning.scope import BUDGET
+from posenc_export.proof.report.result import ValidateResult
+from posenc_export.proof.runtimes import Progress
+from posenc_export.proof.runtimes.requests import check_readable
+from posenc_export.write.cpp.names import check_name, problem_of_namespace
+from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
+
+LARGEST_SEED = 2**63 - 1
+"""Every generator of random numbers takes it, and a manifest keeps it."""
+HEADERS = {"header", "header-c99"}
+"""Formats that have a namespace."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What to write, and whether to validate it.
+
+    Attributes:
+        formats: The formats to write.
+        opset: That of ONNX files; None for the default, or for the one that the rotary operator needs.
+        rotary_op: How ONNX writes a rotation.
+        check_positions: Whether ONNX gives NaN for a position out of range where the device cannot refuse it.
+        seed: For random weights and inputs.
+        budget: Elements of the largest array of a call that is tried.
+        validate: Run what was written.
+        cpp: Add a folder for C++.
+        namespace: The name in C++ of headers, and of the class that `cpp` adds, its file and its target. None means
+            posenc_SCHEME in headers, and the name of the bundle's folder in `cpp`.
+        force: Replace the folder that is to hold the bundle, whatever is in it.
+        announce: Called, before any work, with a line on what that removes.
+        notes: Lines for the report, such as what was assumed of inputs.
+        validation: How it is validated.
+        cpu_isa: What an AOTInductor package is compiled for.
+        html: Add the report as a page, report.html.
+        ask_timeout: Seconds of computing that the model of a config may take to answer; 0 for any.
+    """
+
+    formats: tuple[str, ...] = ("onnx", "torchscript")
+    opset: int | None = None
+    rotary_op: RotaryOp = "decomposed"
+    check_positions: bool = False
+    seed: int = 0
+    budget: int = BUDGET
+    validate: bool = True
+    cpp: bool = False
+    namespace: str | None = None
+    force: bool = False
+    announce: Progress = no_progress
+    notes: tuple[str, ...] = ()
+    validation: ValidateOptions = field(default_factory=ValidateOptions)
+    cpu_isa: CpuIsa = "native"
+    html: bool = False
+    ask_timeout: float = ASK_TIMEOUT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise ValueError(f"seed must be from 0 to {LARGEST_SEED}, got {self.seed}")
+        if not 0 <= self.ask_timeout < float("inf"):
+            raise ValueError(f"ask_timeout must be a finite number of at least 0, got {self.ask_timeout}")
+        if self.budget < 1:
+            raise ValueError(f"budget must be at least 1 element, got {self.budget}")
+
+    @property
+    def onnx_opset(self) -> int:
+        """The opset of ONNX files."""
+        return self.opset or max(DEFAULT_OPSET, ROTARY_OPS[self.rotary_op])
+
+    @property
+    def opset_reason(self) -> str:
+        """Why the opset is no lower."""
+        if self.opset is not None:
+            return "as given"
+        needed = ROTARY_OPS[self.rotary_op] > DEFAULT_OPSET
+        return f"--rotary-op {self.rotary_op} needs it" if needed else "the lowest that is written"
+
+
+@dataclass(frozen=True, repr=False)
+class ExportResult(ValidateResult):
+    """Where a bundle went, and its verdicts, if it was validated."""
+
+    folder: Path = Path()
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was validated, nothing failed, and every required runtime ran."""
+        return bool(self.verdicts) and super().passed
+
+    def files(self) -> list[str]:
+        """Return a line for each graph: where it lies, and how many bytes it has."""
+        artifacts = self.manifest.artifacts
+        return [f"{decoded(str(self.folder / file.file))}  {file.bytes:,} bytes" for file in artifacts]
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *self.files()])
+
+    def _facts(self) -> list[str]:
+        return [*super()._facts(), f"folder={str(self.folder)!r}"]
+
+
+def check_options(options: ExportOptions) -> None:
+    """Raise BadInput, in one line, for options that contradict one another, before any work is done."""
+    formats = options.formats
+    if not formats:
+        raise BadInput(f"formats are empty: give one or more of {', '.join(FORMATS)}")
+    with bad_input():
+        for name in formats:
+            FORMATS[name]
+    check_readable("--runtime", options.validation.runtimes, formats)
+    check_readable("--require", options.validation.required_runtimes, formats)
+    for name in () if options.validate else options.validation.require:
+        raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
+    if options.rotary_op != "decomposed" and "onnx" not in formats:
+        raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
+    if options.check_positions and "onnx" not in formats:
+        raise BadInput("--check-positions is a check in ONNX files: give -f onnx with it")
+    if options.cpu_isa != "native" and "aoti" not in formats:
+        raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
+    if options.namespace is not None:
+        check_namespace(options.namespace, formats, options.cpp)
+    if options.cpp and not {"onnx", "torchscript", "aoti"} & set(formats):
+        raise BadInput("--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it")
+    if options.opset is not None and options.opset not in OPSETS:
+        raise BadInput(f"opset must be in {min(OPSETS)}..{max(OPSETS)}, got {options.opset}")
+    if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
+        least = ROTARY_OPS[options.rotary_op]
+        raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")
+
+
+def check_namespace(namespace: str, formats: tuple[str, ...], cpp: bool) -> None:
+    """Raise BadInput where nothing that is written has a namespace, or C++ takes no such name for one."""
+    if not cpp and not HEADERS & set(formats):
+        headers = " or ".join(f"-f {name}" for name in sorted(HEADERS))
+        raise BadInput(f"--namespace is for C++: give {headers}, or --cpp with it")
+    if cpp:
+        check_name(namespace)
+    problem = problem_of_namespace(namespace)
+    if problem:
+        raise BadInput(f"--namespace must be {problem}, got {namespace!r}")

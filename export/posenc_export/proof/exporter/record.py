@@ -1,0 +1,93 @@
+"""What the module of an export gives: the golden cases, and what captures after its calls show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from posenc.encoding import Encoding
+from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.rules import rules_of
+from posenc_export.proof.checks.capture import changes, fingerprint
+from posenc_export.proof.exporter.capturing import captured_again, notes_on_calls, notes_on_writes, unread_inputs
+from posenc_export.proof.exporter.draft import Draft
+from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.judging.context import Behaviour, Capture
+from posenc_export.proof.planning.eager_refusals import refused_by_eager
+from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.scope import Scope
+from posenc_export.proof.recording.record import record
+from posenc_export.proof.recording.unread import unread
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[Draft, dict[str, Capture]]:
+    """Call the module in every planned case, and capture it again; return the draft with the cases, and the captures.
+
+    A user's module is also called in all cases one after the other, to see whether a call depends on earlier ones.
+    """
+    draft, seen, called = call_in_cases(encoding, draft, options)
+    captures = {
+        name: captured_again(seen, encoding, called, draft.request, (name, digests))
+        for name, digests in draft.digests.items()
+        if digests
+    }
+    of_calls = () if called.fresh is None else notes_on_calls(captures, seen)
+    return replace(draft, notes=tuple(dict.fromkeys((*draft.notes, *of_calls)))), captures
+
+
+def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[Draft, Capture, Encoding]:
+    """Call the module in every planned case; return the draft with the cases, what calls showed, and the called copy.
+
+    What calls showed is completed by the captures of each format, where there are any.
+    """
+    request = draft.request
+    planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
+    called = encoding.uncalled()
+    # this copy is called in every case, one after the other
+    before = _state(called.module)
+    asked = refused_by_eager(encoding, planned.cases, options.seed)
+    golden = record(encoding, asked.cases, options.seed)
+    cases, behaviour = _measured(encoding, called, golden.cases, options)
+    seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
+    ignored = unread(encoding, cases, options.seed)
+    of_guards = (note for written in draft.written.values() for note in written.findings.notes)
+    of_inputs = unread_inputs(ignored) if rules_of(encoding.family).notes_unread else ()
+    return (
+        replace(
+            draft,
+            cases=cases,
+            not_tried=(*planned.not_tried, *golden.dropped),
+            reference=golden.reference(draft.reference),
+            notes=tuple(dict.fromkeys((*of_guards, *asked.notes, *notes_on_writes(golden.written), *of_inputs))),
+            unread=ignored,
+        ),
+        seen,
+        called,
+    )
+
+
+def _state(module: nn.Module) -> dict[str, object]:
+    """Return what a call could change of a user's module, under the names that the user knows."""
+    from posenc_export.write.targets.calling import unwrapped
+
+    return fingerprint(unwrapped(module))
+
+
+def _measured(
+    encoding: Encoding, called: Encoding, cases: Sequence[GoldenCase], options: ExportOptions
+) -> tuple[tuple[GoldenCase, ...], Behaviour]:
+    """Return the cases with measured tolerances where none are derived, and how the module behaves when called."""
+    if rules_of(encoding.family).derived_tolerances:
+        return tuple(cases), Behaviour()
+    from posenc_export.proof.recording.own_module import behaviour, of_rounding, own_case
+
+    own = [own_case(encoding, golden, options.seed) for golden in cases]
+    measured = tuple(case.golden for case in own)
+    if not options.validate:
+        return measured, Behaviour()
+    shown = behaviour(encoding, called, measured, options.seed)
+    return measured, of_rounding(shown, encoding.inputs, encoding.outputs, own)

@@ -1,0 +1,164 @@
+"""The files of a bundle: graphs, golden data, manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from posenc.encoding import Encoding
+from posenc.ports import Array
+from posenc_export.bundle.carries import limits_of
+from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.folder import MANIFEST, write_json
+from posenc_export.bundle.golden import write_golden
+from posenc_export.bundle.identity import PREFIX, Facts, stamps
+from posenc_export.bundle.manifest import Generation, Manifest
+from posenc_export.bundle.rules import rules_of
+from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.errors import ExportFailed, OpsetFailed
+from posenc_export.proof.exporter.asking import collect, start
+from posenc_export.proof.exporter.describe import describe
+from posenc_export.proof.exporter.draft import Draft, Written
+from posenc_export.proof.exporter.identifying import facts_for
+from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.exporter.record import record_cases
+from posenc_export.proof.exporter.request import request_for
+from posenc_export.proof.generation import recorded
+from posenc_export.proof.judging.context import Capture
+from posenc_export.proof.recording.record import worst_error
+from posenc_export.proof.stored.matching import digests_of
+from posenc_export.write.formats import FALLBACK_OPSETS, FORMATS, Format, Program, Request
+from posenc_export.write.formats.capture import Findings, findings
+from posenc_export.write.formats.onnx import read_onnx
+from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
+from posenc_export.write.formats.onnx.traced import note_of
+from posenc_export.write.formats.ways import WAYS
+from posenc_export.write.targets import Target
+
+PROMPTS = (7, 3)
+"""How many tokens the prompts of a generation have: unlike, so that a batch of them is padded."""
+
+
+def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
+    """Write the graphs, golden data and manifest of a target; return the manifest and, by format, what captures showed.
+
+    Where it is to be validated, the module is captured again after calls at other lengths, to see whether they changed
+    anything. Otherwise there are no captures to return.
+    """
+    encoding = target.encoding
+    stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
+    draft = Draft(request_for(target, options), target.reference, stored)
+    asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
+    # an opset raised by a format changes nothing of what the graph is
+    first_request = draft.request
+    draft = write_formats(encoding, draft, options, folder)
+    draft = replace(draft, facts=facts_for(target, first_request, draft.digests))
+    options.validation.progress("recording the eager outputs and the reference")
+    draft, captures = record_cases(encoding, draft, options)
+    draft = collect(asking, target, draft, options.seed)
+    draft = replace(draft, generations=_generations(target, options))
+    _stamp(draft.facts, options, folder, draft.cases)
+    _write_required_operators(folder, options)
+    write_golden(folder, draft.cases)
+    manifest = describe(target, options, draft, folder)
+    write_json(folder / MANIFEST, manifest.to_json())
+    return manifest, captures
+
+
+def _generations(target: Target, options: ExportOptions) -> tuple[Generation, ...]:
+    """Return the tokens that a causal language model writes behind prompts of random ids."""
+    if not target.generates:
+        return ()
+    options.validation.progress(f"writing {target.generates} tokens with the eager module")
+    inputs, outputs = target.encoding.inputs, target.encoding.outputs
+    module = target.encoding.uncalled().module
+    rng = np.random.default_rng(options.seed)
+    (end,) = (limits_of(port).end for port in inputs if port.name == "input_ids")
+    prompts = [rng.integers(0, end, size).tolist() for size in PROMPTS]
+
+    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        results = call_on_arrays(module, [feeds[port.name] for port in inputs])
+        return {port.name: array for port, array in zip(outputs, results, strict=True)}
+
+    return recorded(call, inputs, prompts, target.generates)
+
+
+def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, folder: Path) -> Draft:
+    """Capture and write every format; return the draft with what that showed, and the request that could be written.
+
+    A format that cannot be written at the opset of the request raises that opset, for the formats after it too.
+    """
+    request, written = draft.request, dict(draft.written)
+    tries_others = rules_of(encoding.family).tries_other_ways
+    for format_ in map(FORMATS.__getitem__, options.formats):
+        options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
+        capture = partial(format_.capture, encoding.uncalled())
+        program = capture(request)
+        showed, digests = findings(program), format_.digests(program) if options.validate else {}
+        others = partial(_others, request, showed, options.opset is None) if tries_others else lambda why: ()
+        by = _first_that_writes(partial(_write, format_, capture, program, folder), request, others)
+        if by.why_traced:
+            showed = replace(showed, notes=(note_of(by.why_traced), *showed.notes))
+        written[format_.name] = Written(digests, showed)
+        request = replace(by, why_traced="", branches=False)
+    return replace(draft, request=request, written=written)
+
+
+def _write(
+    format_: Format, capture: Callable[[Request], Program], program: Program, folder: Path, request: Request
+) -> None:
+    """Write a program or, where the request is to trace the module, what comes of that."""
+    made = capture(request) if request.why_traced else program
+    format_.write(made, request, folder / format_.file)
+
+
+def _others(request: Request, showed: Findings, any_opset: bool, why: str) -> Iterator[Request]:
+    """Yield how else a user's module is written, which cannot be by this request: at newer opsets, then traced."""
+    reason = f"it cannot be written at opset {request.opset}: {why}"
+    for opset in FALLBACK_OPSETS if any_opset else ():
+        if opset > request.opset:
+            yield replace(request, opset=opset, opset_reason=reason)
+    yield replace(request, why_traced=why, branches=showed.way == WAYS[0].name)
+
+
+def _first_that_writes(
+    write: Callable[[Request], None], request: Request, others: Callable[[str], Iterable[Request]]
+) -> Request:
+    """Write by a request or, where its opset cannot say it, by the first other that can; return that one.
+
+    Args:
+        write: Writes by a request.
+        request: The usual request.
+        others: Makes other requests, of the reason why the first failed.
+
+    Raises OpsetFailed, with the reason of the first, where none can.
+    """
+    try:
+        write(request)
+        return request
+    except OpsetFailed as error:
+        for again in others(error.message):
+            with suppress(ExportFailed):
+                write(again)
+                return again
+        raise
+
+
+def _write_required_operators(folder: Path, options: ExportOptions) -> None:
+    """Write, beside an ONNX file, which operators a reduced build of ONNX Runtime has to keep for it."""
+    if "onnx" in options.formats:
+        text = required_operators(read_onnx(folder / FORMATS["onnx"].file))
+        (folder / REQUIRED_OPERATORS).write_text(text, encoding="utf-8")
+
+
+def _stamp(facts: Facts, options: ExportOptions, folder: Path, cases: Sequence[GoldenCase]) -> None:
+    """Write into each file which graph it is, and how far off it is at worst."""
+    error = worst_error(cases)
+    worst = {f"{PREFIX}worst_error": "unknown" if error is None else f"{error:.3g}"}
+    for name in options.formats:
+        FORMATS[name].stamp(folder / FORMATS[name].file, {**stamps(facts), **worst})

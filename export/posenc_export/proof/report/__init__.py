@@ -1,0 +1,1 @@
+"""Verdicts as report.json, report.md and lines of text."""

@@ -1,0 +1,81 @@
+"""What a report is based on: which manifest, which reference, and tolerances that were not derived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from posenc.encoding import FRACTION_BITS, Tolerance, eps
+from posenc_export.bundle.folder import MANIFEST, sha256
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.proof.judging.call import tolerance_against
+from posenc_export.proof.judging.verdict import NO_REFERENCE, Basis, ValidateOptions, Verdict
+
+LOOSE = 1e-2
+"""The share of an output's scale above which an allowance is named."""
+
+
+def basis_of(folder: Path, options: ValidateOptions) -> Basis:
+    """Return what a report on a bundle's folder is based on, with the options of its validation."""
+    replaced = options.atol is not None or options.rtol is not None
+    return Basis(sha256(folder / MANIFEST), options.tolerance(Tolerance()) if replaced else None)
+
+
+def reference_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+    """Return, in words, the reference that outputs were compared with, or that golden data have none."""
+    compared = {c.against for verdict in verdicts for c in verdict.comparisons if c.output}
+    if not compared or "reference" in compared or manifest.reference.startswith(NO_REFERENCE):
+        return manifest.reference
+    return f"{NO_REFERENCE}: the golden data hold none"
+
+
+def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+    """Return a line on the user's tolerance, or on the loosest derived one, or nothing where all of them are tight.
+
+    Validation cannot derive a tolerance again: that depends on a module that is gone. But a tolerance above a hundredth
+    of the outputs' scale (four eps of a narrow dtype, if that is more) certifies little. So the loosest of these is
+    named, with its source. The scale is that of each output in each case, so that a huge number elsewhere hides
+    nothing. No check fails by this line: Sin and Cos of far positions are declared to be off by as much.
+    """
+    if basis.replacement is not None:
+        return f"tolerance: {_words(basis.replacement)} (given, in place of the derived ones)"
+    # for each output in each case, since scales differ
+    loose = [*_loose(manifest, verdicts)]
+    if not loose:
+        return ""
+    share, tolerance = max(loose, key=lambda pair: pair[0])
+    part = f"{100 * share:.2g}% of" if share < 1 else f"{share:.2g} times"
+    return f"loosest tolerance: {_words(tolerance)} (manifest): an output off by {part} its largest value passes"
+
+
+def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[float, Tolerance]]:
+    """Yield the tolerances above LOOSE, each with its share of the output's scale."""
+    cases = {case.name: case for case in manifest.cases}
+    dtypes = {port.name: port.dtype for port in manifest.outputs}
+    extra = max((a.eager_tolerance for a in manifest.artifacts if a.eager_tolerance), key=_size, default=None)
+    for comparison in (c for verdict in verdicts for c in verdict.comparisons):
+        dtype = dtypes.get(comparison.output)
+        if dtype in FRACTION_BITS and comparison.case in cases:
+            tolerance = tolerance_against(cases[comparison.case], comparison.against)
+            tolerance = tolerance.plus(extra if comparison.against == "eager" else None)
+            share = _share(tolerance, comparison.peak, eps(dtype))
+            if share > max(LOOSE, 4 * eps(dtype)):
+                yield share, tolerance
+
+
+def _size(tolerance: Tolerance) -> float:
+    return tolerance.atol + tolerance.rtol + tolerance.vector + tolerance.ulps
+
+
+def _share(tolerance: Tolerance, peak: float, grain: float) -> float:
+    """Return a tolerance as a share of the largest output, `peak`, or of 1 where that is 0 or infinite."""
+    scale = peak if peak > 0 and np.isfinite(peak) else 1.0
+    return tolerance.atol / scale + tolerance.rtol + tolerance.vector + tolerance.ulps * grain
+
+
+def _words(tolerance: Tolerance) -> str:
+    parts = [f"{name} {value:.3g}" for name, value in asdict(tolerance).items() if name != "bits" and value]
+    return ", ".join(parts) or "atol 0"

@@ -1,0 +1,259 @@
+"""Verdicts as rows of a table, as report.json and as report.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from posenc.ports import counted_from
+from posenc_export.bundle.carries import are_looked_up
+from posenc_export.bundle.folder import REPORTS, sha256
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.seal import sealed_text
+from posenc_export.common.errors import printable
+from posenc_export.common.markdown import count_of, table
+from posenc_export.proof.checks.catalogue import code_of
+from posenc_export.proof.judging.verdict import (
+    AGREES,
+    NO_REFERENCE,
+    PLACED,
+    Basis,
+    Verdict,
+    failed,
+)
+from posenc_export.proof.report.basis import loosest, reference_of
+from posenc_export.proof.report.glossary import glossary
+from posenc_export.proof.report.rows import Rows, tables
+from posenc_export.proof.runtimes import RUNTIMES
+
+SCHEMA_VERSION = 1
+"""The version of report.json, whose fields docs/report.schema.json describes."""
+MEASURES = ("tables", PLACED)
+"""Checks whose measurement stands in a report."""
+UNCHECKED = (
+    "ONNX Runtime refuses it on the CPU, and gives zeros on CUDA without an error: --check-positions makes them NaN"
+)
+CHECKED = "ONNX Runtime refuses it on the CPU, and gives NaN on CUDA: --check-positions"
+SHORT = 4
+"""Numbers of the longest list that is shown."""
+
+
+def failures(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each failure, with the code of its check, and a line on how to look the codes up."""
+    wrong = [verdict for verdict in verdicts if verdict.status == "fail"]
+    codes = ", ".join(dict.fromkeys(f"posenc explain {code_of(verdict.check)}" for verdict in wrong))
+    lines = [f"{code_of(verdict.check)} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
+    return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
+
+
+def not_run(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each reason why checks or runtimes did not run, with their names."""
+    reasons: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.status == "skip":
+            name = verdict.subject if verdict.check == AGREES else f"{verdict.subject} {verdict.check}"
+            reasons.setdefault(verdict.detail, []).append(name)
+    return [f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def noted(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each note: what a user should know although nothing failed."""
+    return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
+
+
+def in_words(rows: Sequence[Rows], lines: Sequence[str]) -> list[str]:
+    """Return a line that explains words of the tables and of the lines below them."""
+    return glossary((cell for table in rows for row in table.rows for cell in row.cells), lines)
+
+
+def first_line(manifest: Manifest) -> list[str]:
+    """Return the line on which model was asked about a config, or why none was; no line without a config."""
+    return [] if manifest.model is None else [manifest.model.line]
+
+
+def placed(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each runtime that runs nothing: where its nodes would run, and that none did."""
+    told = (v for v in verdicts if v.check == PLACED and v.status == "pass" and not RUNTIMES[v.subject].runs)
+    return [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in told]
+
+
+def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each file on how many of its stored rows were held, and on where a runtime ran its nodes."""
+    passed = (v for v in verdicts if v.check in MEASURES and v.status == "pass" and v.detail)
+    lines = [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in passed]
+    return [line for line in lines if line not in placed(verdicts)]
+
+
+def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+    """Return one line with the outcome, and with how much was proved."""
+    if not verdicts:
+        return "not validated"
+    agreed = count_of("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
+    wrong = sum(v.status == "fail" for v in verdicts)
+    parts = [f"FAILED: {wrong} of {count_of('check', _ran(verdicts))}"] if wrong else []
+    parts += [f"agrees on {agreed}" + ("" if wrong else f", all {count_of('check', _ran(verdicts))} passed")]
+    reference = reference_of(manifest, verdicts)
+    named = reference if reference.startswith(NO_REFERENCE) else f"reference: {reference}"
+    return "; ".join([*parts, *_not_run_counts(verdicts), named])
+
+
+def _ran(verdicts: Sequence[Verdict]) -> int:
+    return sum(v.status != "skip" for v in verdicts)
+
+
+def _not_run_counts(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return, in words, how many runtimes and checks did not run; nothing if all did."""
+    skipped = [v.check == AGREES for v in verdicts if v.status == "skip"]
+    counts = {"runtime": sum(skipped), "check": len(skipped) - sum(skipped)}
+    words = " and ".join(count_of(noun, number) for noun, number in counts.items() if number)
+    return [f"{words} not run here"] if words else []
+
+
+def read_from(manifest: Manifest) -> str:
+    """Return one line on which parameters were read, and from where; of long lists it says the length."""
+    offset = counted_from(manifest.inputs) or 0
+    fields = {"positions": manifest.positions, "position_offset": offset, "mode": manifest.mode}
+    params = {**manifest.params, **fields, "max_len": manifest.max_len}
+    read = (f"{k} {_shown(params[k])} ({where})" for k, where in manifest.origin.items() if k in params)
+    unused = f"; not used: {manifest.origin['not used']}" if "not used" in manifest.origin else ""
+    unread = f"; not read: {manifest.origin['not read']}" if "not read" in manifest.origin else ""
+    still = manifest.origin.get("without rotation")
+    unrotated = f"; {still} do{'' if ',' in still else 'es'} not rotate" if still else ""
+    return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}{unread}{unrotated}"
+
+
+def _shown(value: object) -> object:
+    """Return a value as one word: a list of a few numbers, one for each axis, as -p takes it; how long others are."""
+    if not isinstance(value, (tuple, list)):
+        return value
+    return ",".join(map(str, value)) if len(value) <= SHORT else f"{len(value)} numbers"
+
+
+def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> dict[str, object]:
+    """Return the whole report as JSON values, every comparison included."""
+    model = {} if manifest.model is None else {"model": manifest.model.line}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scheme": manifest.scheme,
+        "mode": manifest.mode,
+        "passed": bool(verdicts) and not failed(verdicts),
+        "headline": headline(manifest, verdicts),
+        "manifest_sha256": basis.manifest_sha256,
+        "tolerance": loosest(basis, manifest, verdicts) or "derived",
+        "reference": reference_of(manifest, verdicts),
+        **model,
+        "notes": list(manifest.notes),
+        "not_tried": list(manifest.not_tried),
+        "verdicts": [verdict_json(verdict) for verdict in verdicts],
+    }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, object]:
+    """Return a row as JSON values; a NaN or infinite error becomes null, as JSON has no such numbers."""
+    fields = {**asdict(verdict), "code": code_of(verdict.check)}
+    bins = [peak for curve in fields["curves"] for peak in curve["bins"]]
+    for numbers in (*fields["comparisons"], *bins):
+        for key in {"max_abs", "max_ulp", "peak", "error", "allowed"} & numbers.keys():
+            numbers[key] = numbers[key] if np.isfinite(numbers[key]) else None
+    return fields
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A whole report in words: report.md and report.html are made of it.
+
+    Args:
+        title: What was exported.
+        above: Lines above the headline.
+        headline: The outcome in one line.
+        facts: What was exported, and of what: by name.
+        standing: Lines on what the report is based on.
+        tables: The rows of files and of runtimes.
+        failures: A line for each failure.
+        below: Lines below the tables: what did not run, and what words mean.
+    """
+
+    title: str
+    above: tuple[str, ...]
+    headline: str
+    facts: Mapping[str, str]
+    standing: tuple[str, ...]
+    tables: tuple[Rows, ...]
+    failures: tuple[str, ...]
+    below: tuple[str, ...]
+
+
+def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> Parts:
+    """Return a report in words."""
+    shown = tables(verdicts)
+    method = f" ({manifest.method})" if manifest.method else ""
+    title, above, head = (
+        f"{manifest.scheme}, {manifest.mode}{method}",
+        first_line(manifest),
+        headline(manifest, verdicts),
+    )
+    facts = facts_of(manifest, basis)
+    standing = [line for line in (loosest(basis, manifest, verdicts),) if line]
+    standing += [
+        *rows_held(verdicts),
+        *placed(verdicts),
+        *noted(verdicts),
+        *([read_from(manifest)] if manifest.origin else []),
+    ]
+    explained = [title, *above, head, *(f"{key}: {value}" for key, value in facts.items()), *standing]
+    below = (*not_run(verdicts), *in_words(shown, explained))
+    return Parts(title, tuple(above), head, facts, tuple(standing), tuple(shown), tuple(failures(verdicts)), below)
+
+
+def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
+    """Return what was exported, and of what, by name."""
+    facts = {
+        "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
+        "positions": manifest.positions or "as the module takes them",
+        "validated up to length": str(manifest.max_len),
+        "dtype": manifest.dtype,
+        "opset": f"{manifest.opset} ({manifest.opset_reason}), IR version {manifest.ir_version}: {manifest.loads_on}",
+        "rotary operator": manifest.rotary_op,
+        "inputs": "; ".join(map(str, manifest.inputs)) or "none",
+        "outputs": "; ".join(map(str, manifest.outputs)),
+        "manifest.json": f"sha256 {basis.manifest_sha256}",
+        "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
+    }
+    if manifest.artifact("onnx") and are_looked_up(manifest.inputs):
+        facts["a position out of range"] = CHECKED if manifest.check_positions else UNCHECKED
+    facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}
+    return facts | ({"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {})
+
+
+def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
+    """Return the report as Markdown."""
+    parts = parts_of(manifest, verdicts, basis)
+    above = [text for line in parts.above for text in (line, "")]
+    lines = [f"# {parts.title}", "", *above, parts.headline, ""]
+    lines += [f"* {key}: {value}" for key, value in parts.facts.items()]
+    lines += [f"* {line}" for line in parts.standing]
+    below = [f"* {line}" for line in (*parts.failures, *parts.below)]
+    rows = [table(part.columns, [row.cells for row in part.rows]) for part in parts.tables]
+    texts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
+    return "\n\n".join(printable(text) for text in texts if text) + "\n"
+
+
+def _one_line(lines: Sequence[str]) -> list[str]:
+    """Return lines with spaces for line ends: the second line of a note could pass for a line of this tool."""
+    return [line.replace("\n", " ") for line in lines]
+
+
+def write_report(
+    folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, page: str | None = None
+) -> None:
+    """Write report.md, report.html where there is a page, and report.json, the last with the digests of all."""
+    as_json, as_markdown, as_html = (folder / name for name in REPORTS)
+    as_markdown.write_text(report_markdown(manifest, verdicts, basis), encoding="utf-8")
+    data = {**report_json(manifest, verdicts, basis), "markdown_sha256": sha256(as_markdown)}
+    if page is not None:
+        as_html.write_text(page, encoding="utf-8", newline="\n")
+        data["html_sha256"] = sha256(as_html)
+    as_json.write_text(sealed_text(data), encoding="utf-8")

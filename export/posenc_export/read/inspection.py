@@ -1,0 +1,273 @@
+"""The inspection of a file as data: what `inspect` returns, and what `--json` prints.
+
+Its dataclasses hold plain values alone: they come out of another process, and pydantic checks them on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from posenc_export.read.recognise.named import Family, Parameter
+
+SCHEMA_VERSION = 1
+"""The version of what --json prints, whose fields docs/inspection.schema.json describes."""
+Severity = Literal["error", "warning", "note"]
+MORE = (": give more with --timeout", ": give more with --memory")
+"""How the words end that say of a limit that it ran out."""
+UNMEASURED = ": time for measuring ran out"
+"""How the words end that say of errors that they are those of a part of the positions."""
+Beyond = Literal["refuses", "broadcasts", "repeats", "overruns", "goes on"]
+"""What a file does with a call longer than its last right length; it goes on where no end was met."""
+Size = int | str | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a user should know of a file.
+
+    Args:
+        code: what `posenc explain` knows it by.
+        name: its name.
+        severity: an error fails the inspection; a warning and a note do so where --fail-on names them.
+        where: the nodes or tensors that it is about.
+        detail: what is so, with its numbers.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    where: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far numbers are from their closed form in float64, by position.
+
+    Args:
+        positions: where it was measured.
+        errors: the largest absolute error of a row, for each of these positions.
+        bound: the error that counts as too large.
+        exceeds_from: the first position with a larger error than the bound; None where there is none.
+        sampled: how many positions were measured; None where all were, from 0 to the last.
+        tensor: the stored table with the largest error; empty where rows are computed.
+        last_position: the last position that was tried; nothing is said of those beyond.
+        is_late: whether time ran out before the last position that was to be tried.
+    """
+
+    positions: tuple[int, ...]
+    errors: tuple[float, ...]
+    bound: float
+    exceeds_from: int | None
+    sampled: int | None = None
+    tensor: str = ""
+    last_position: int | None = None
+    is_late: bool = False
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """What becomes of an encoding where every position value is rounded to half precision.
+
+    Args:
+        dtype: float16 or bfloat16.
+        worst: the largest absolute error; None where it is not finite.
+        position: where that is.
+        noise_from: the first position that is off by more than a tenth of the largest number; None without one.
+    """
+
+    dtype: str
+    worst: float | None
+    position: int | None
+    noise_from: int | None
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """An encoding of a file.
+
+    Args:
+        family: its kind.
+        name: the form within it: a rope type, a layout; "table" where there is no closed form.
+        parameters: by the names that schemes of this project give them.
+        also: other forms that fit as well.
+        nodes: where it meets data.
+        layers: the numbers of the attentions before which it does; nothing where it is in front of all layers.
+        tensors: the values or tables that were recognised.
+        stored: the initializers that they are made of.
+        dtype: the element type in which it meets data.
+        rows: how many positions its table stores; None where they are computed.
+        positions: where positions come from: the name of an input, "range", or "mask NAME".
+        error: the largest absolute error against float64; None without a closed form.
+        shape: the shape of a value that is not recognised.
+        errors: the error by position, where it was measured.
+        rounded: what half precision does to it.
+        moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
+        stored_dtype: the element type in which its table is stored; empty where rows are computed.
+        scheme: a scheme of this project with parameters, as they are typed; empty where none has this form.
+    """
+
+    family: Family
+    name: str
+    parameters: Mapping[str, Parameter]
+    also: tuple[str, ...]
+    nodes: tuple[str, ...]
+    layers: tuple[int, ...]
+    tensors: tuple[str, ...]
+    stored: tuple[str, ...]
+    dtype: str
+    rows: int | None
+    positions: str
+    error: float | None = None
+    shape: tuple[int, ...] = ()
+    errors: Errors | None = None
+    rounded: tuple[Rounded, ...] = ()
+    moved: tuple[int, ...] = ()
+    stored_dtype: str = ""
+    scheme: str = ""
+
+    @property
+    def where(self) -> str:
+        """Where it is, for a message: what stores it, or the first node in which it meets data."""
+        return next(iter((*self.stored, *self.nodes, *self.tensors)), "")
+
+    @property
+    def where_it_meets(self) -> str:
+        """The first node in which it meets data; what stores it where no node is known."""
+        return next(iter(self.nodes), self.where)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What becomes of the queries, the keys and the values of an attention.
+
+    Args:
+        layer: the number of the attention.
+        node: its node.
+        queries: the nodes in which its queries are turned; empty where they are not.
+        keys: the same of its keys.
+        values: the same of its values, which should be empty.
+    """
+
+    layer: int
+    node: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class End:
+    """Where the right positions of a file end.
+
+    Args:
+        axis: the dynamic size that grows, as "input_ids axis 1" or its name.
+        last_right: the last length at which positions are right; None where no end was met.
+        tried: the largest length that was tried.
+        node: where it ends.
+        beyond: what the file does with a longer call.
+        reason: why, in words.
+    """
+
+    axis: str
+    last_right: int | None
+    tried: int
+    node: str
+    beyond: Beyond
+    reason: str
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """Something of which it is not known whether it is right: it was not understood, not there, or not reached in time.
+
+    Args:
+        place: the node, tensor, input or file that it is about.
+        reason: what was not judged there, and why, in words.
+    """
+
+    place: str
+    reason: str
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a limit of time or memory ran out before it: that says nothing of the file."""
+        return self.reason.endswith((*MORE, UNMEASURED))
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """An input of the file: its name, its sizes (a name where dynamic, null where the file says nothing), its dtype."""
+
+    name: str
+    shape: tuple[Size, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What an input was taken for.
+
+    Args:
+        name: the input.
+        role: what it was taken for: positions, mask, tokens, length, data and others.
+        why: by which it was taken so: its numbers, its name, or what a caller said.
+    """
+
+    name: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a file holds of positions.
+
+    Args:
+        schema_version: of this form.
+        file: the path that was given.
+        nodes: how many nodes it has, with functions inlined.
+        opsets: versions of operators, by domain.
+        inputs: what a caller gives.
+        taken: what the inputs of the file were taken for.
+        encodings: in the order in which they meet data.
+        ends: where right positions end.
+        attentions: how many attentions there are, after which layers are counted.
+        attended: of each, what is turned, in a file that turns anything.
+        missing: files of external data that are not there.
+        stopped: where reading the graph stopped, in words; empty where it went through.
+        findings: the gravest first.
+        not_judged: what is neither right nor wrong by this inspection; empty where all that was met is judged.
+    """
+
+    schema_version: int
+    file: str
+    nodes: int
+    opsets: Mapping[str, int]
+    inputs: tuple[GraphInput, ...]
+    encodings: tuple[Encoding, ...] = ()
+    ends: tuple[End, ...] = ()
+    attentions: int = 0
+    attended: tuple[Attended, ...] = ()
+    taken: tuple[Taken, ...] = ()
+    missing: tuple[str, ...] = ()
+    stopped: str = ""
+    findings: tuple[Finding, ...] = field(default=())
+    not_judged: tuple[NotJudged, ...] = ()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a limit of time or memory ran out before all of it was read."""
+        return self.stopped.endswith(MORE) or any(entry.reason.endswith(MORE) for entry in self.not_judged)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether time was enough to measure the errors of every position that was to be tried."""
+        return not any(entry.reason.endswith(UNMEASURED) for entry in self.not_judged)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no finding is an error."""
+        return all(finding.severity != "error" for finding in self.findings)

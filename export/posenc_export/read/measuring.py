@@ -1,0 +1,357 @@
+"""The errors of a file's encodings by position: of all rows of a table, and far out where rows are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.read.errors_by_position import Exact, curve, errors_by_position
+from posenc_export.read.far_errors import Far, far_errors
+from posenc_export.read.far_rows import LENGTH, far_rows
+from posenc_export.read.graph import Graph
+from posenc_export.read.inspection import Errors, Rounded
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.interpret.roles import Role, roles_of
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.sizes import default_sizes
+from posenc_export.read.recognise.named import Named
+from posenc_export.read.rounding import rounded_rotary, rounded_table
+from posenc_export.read.table_errors import Effort, table_errors
+from posenc_export.read.values import Array, Constant, Operand, Position, Run, Value
+
+FAR = 2**17
+"""Positions at which rows are computed: those below this number, unless more are asked for."""
+SECONDS = 15.0
+"""How long rows of an encoding are computed far out; positions that are not reached in it count as not tried."""
+LEARNED, TWO_SIDED = "learned", "longrope"
+"""The family without a formula, and the form with other frequencies in longer calls than in short ones."""
+BY_LENGTH = ("dynamic", "longrope", "unknown frequencies")
+"""Forms whose rows depend on the length of a call, too: they are read in whole calls."""
+FED = 509
+"""How many positions are given to such a file: a prime, unlike sizes of tensors."""
+COUNTED = 2039
+"""The length at which a file is read that counts positions itself."""
+STEPPED = "timestep"
+"""The family of features of a step."""
+STEPS = 997
+"""Steps of time that are given to a file that takes them: models of diffusion are trained with 1000."""
+DENSE = 2**12
+"""Positions from 0 on that are all looked at; of those beyond, some."""
+SPARSE = 2**12
+ROUNDED = 2**9
+SEPARATE = 2
+"""Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
+MASKS = 1 << 24
+"""Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+SEEN = 5
+"""Positions behind a seam that a call has."""
+HELD = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
+"""Element types of tables, the narrowest first."""
+LARGEST = 1 << 27
+"""Bytes of a value in a whole call that is read to see whether a wrong position is one."""
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is needed to measure encodings of a graph.
+
+    Args:
+        graph: the graph.
+        run: its interpretation at usual sizes, in which encodings were recognised.
+        bound: the error that counts as too large.
+        budget: how much another interpretation may cost.
+        effort: how many numbers of stored tables are compared with float64, all encodings together.
+    """
+
+    graph: Graph
+    run: Run
+    bound: float
+    budget: Budget
+    effort: Effort = field(default_factory=Effort)
+    _composed: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False)
+    _far: dict[tuple[object, ...], Far | None] = field(default_factory=dict, compare=False)
+
+    def errors(self, named: Named, limit: int = FAR) -> Errors | None:
+        """Return the errors of an encoding by position; None where it has no closed form, or rows of another kind.
+
+        Args:
+            named: the encoding.
+            limit: how many positions are tried where rows are computed, from 0 on.
+        """
+        if named.form.exact is None:
+            return None
+        if named.rows is not None and not self.is_composed(named):
+            # tables of eight bits are numbers only once they are read
+            return self._of_table(named, named.rows) or self._looked_up(named, named.rows)
+        return self._computed(named, limit)
+
+    def _looked_up(self, named: Named, rows: int) -> Errors | None:
+        """Return the errors of the rows that the graph reads of a table."""
+        assert named.form.exact is not None
+        offset = named.form.parameters.get("offset", 0)
+        shift = offset if isinstance(offset, int) and 0 <= offset < rows else 0
+        places = np.arange(min(rows, COUNTED) - shift)
+        run = self._interpreted(default_sizes(self.graph, {"length": len(places)}), {})
+        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+        errors = errors_by_position(arrays, named.form.exact, places + shift, self.bound)
+        return None if errors is None else replace(errors, last_position=len(places) - 1 + shift)
+
+    def stored_dtype(self, named: Named) -> str:
+        """Return the element type in which the table of an encoding is stored; nothing where rows are computed."""
+        if named.rows is None:
+            return ""
+        values = [self.run.values.get(name) for name in (*named.stored, *named.tensors)]
+        tables = [v for v in values if isinstance(v, Constant) and named.rows in v.shape and v.dtype.name in HELD]
+        return min((str(table.dtype.name) for table in tables), key=HELD.index, default="")
+
+    def breaks_at(self, named: Named) -> tuple[int, str] | None:
+        """Return the first position that gets the numbers of another one, and words for it; None where none does."""
+        far = self._far_out(named, min(FAR, named.rows or FAR))
+        return None if far is None or far.breaks is None else (far.breaks, far.words)
+
+    def moves(self, operand: Operand) -> bool:
+        """Return whether a value that is the same everywhere in a short call is another one far out."""
+        inputs = operand.value.inputs if isinstance(operand.value, Position) else frozenset()
+        places = [name for name in sorted(inputs) if roles_of(self.graph).get(name) == "places"]
+        source = places[0] if places else None
+        budget = replace(self.budget, value_bytes=MASKS)
+        rows = far_rows(self.graph, self.at_length, [operand.tensor], source, budget)
+        if rows is None:
+            return False
+        near, far = (rows.at(first) for first in (0, FAR))
+        if near is None or far is None or np.isin(far[operand.tensor], (0, 1)).all():
+            return False  # what is beyond the end of a sound is multiplied by 0
+        return not np.array_equal(near[operand.tensor], far[operand.tensor], equal_nan=True)
+
+    def seam_of(self, named: Named) -> int | None:
+        """Return the first row of a second table behind a first one that positions run into; None without one.
+
+        A graph that reads two tables of one tensor adds the length of the first to positions of long calls. One that
+        does not reads rows of position 0 again behind the first table.
+        """
+        seam = named.form.parameters.get("original_max_position_embeddings")
+        if named.form.parameters.get("long_first_position") != 0 or not isinstance(seam, int):
+            return None
+        length = seam + SEEN
+        run = self._interpreted(default_sizes(self.graph, {"length": length}), {})
+        tables = {*named.tensors, *named.stored}
+        for node in run.nodes:
+            operands = [operand for operand in node.operands if operand is not None]
+            if not any(o.tensor in tables or set(getattr(o.value, "stored", ())) & tables for o in operands):
+                continue
+            places = [o.value.array for o in operands if isinstance(o.value, Position)]
+            if any(array.dtype.kind in "iu" and array.size and int(array.max()) == length - 1 for array in places):
+                return seam
+        return None
+
+    def is_counted(self, named: Named) -> bool:
+        """Return whether the graph counts the positions of an encoding, which a caller cannot give."""
+        return roles_of(self.graph).get(named.positions) is None
+
+    def is_composed(self, named: Named) -> bool:
+        """Return whether rows are put together of tables that are shorter than the positions that they are right for.
+
+        Angle addition has a table for each digit of a position: far beyond the rows of any of them it is right.
+        """
+        if len(named.stored) <= SEPARATE or named.form.exact is None:
+            return False
+        # asked several times, and each answer takes another interpretation
+        if named.tensors not in self._composed:
+            errors = self._computed(named)
+            beyond = errors is not None and max(errors.positions) >= (named.rows or 0)
+            self._composed[named.tensors] = beyond and errors is not None and errors.exceeds_from is None
+        return self._composed[named.tensors]
+
+    def _computed(self, named: Named, limit: int = FAR) -> Errors | None:
+        """Return the errors of rows that the graph makes: at positions far out, given or counted."""
+        assert named.form.exact is not None
+        far = self._far_out(named, limit)
+        if far is not None and far.errors.size:
+            errors = curve(far.positions, far.errors, self.bound)
+            last = int(far.positions[-1])
+            return replace(errors, last_position=last, sampled=far.sampled, is_late=far.is_late)
+        return self._in_one_call(named)
+
+    def _in_one_call(self, named: Named) -> Errors | None:
+        """Return the errors of rows at some positions, in a single call."""
+        exact = named.form.exact
+        assert exact is not None
+        positions, run = self._positions(named.positions)
+        unit = named.form.parameters.get("scale", 1.0)
+        if named.form.family == STEPPED and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
+            # a model that multiplies steps by 1000 is given fractions of all of them: Flux
+            run = self._fed("step", np.arange(STEPS) / unit, {"batch": STEPS})
+            exact = _of_fractions(exact, unit)
+        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+        errors = errors_by_position(arrays, exact, positions, self.bound)
+        if errors is None:
+            return None
+        last = int(positions[-1])
+        return replace(errors, last_position=last, sampled=None if last < len(positions) else len(positions))
+
+    def _is_float(self, name: str) -> bool:
+        """Return whether an input takes numbers that need not be whole."""
+        return any(item.name == name and item.dtype.kind not in "iub" for item in self.graph.inputs)
+
+    def _far_out(self, named: Named, limit: int) -> Far | None:
+        """Return the errors of all positions up to a limit; None where rows are not computed from a count alone."""
+        key = (named.tensors, limit)
+        if key not in self._far:
+            self._far[key] = None if _is_by_length(named) else self._measured_far_out(named, limit)
+        return self._far[key]
+
+    def _measured_far_out(self, named: Named, limit: int) -> Far | None:
+        role = roles_of(self.graph).get(named.positions)
+        exact = named.form.exact or self._table_of(named)
+        if exact is None or role not in (None, "places", "mask") or not named.tensors:
+            return None
+        run = self.at_length
+        source = named.positions if role == "places" else None
+        rows = far_rows(self.graph, run, named.tensors, source, replace(self.budget, value_bytes=MASKS))
+        offset = named.form.parameters.get("offset", 0) if named.form.exact is not None else 0
+        # a graph may count from 1 on, or an offset may be added to the positions of an input
+        for start in dict.fromkeys((offset if isinstance(offset, int) else 0, 0, 1)):
+            seconds = min(SECONDS, self.budget.seconds / 2)
+            far = None if rows is None else far_errors(rows, _from(exact, start), limit, seconds, self._in_a_whole_call)
+            if far is not None and far.errors.size:
+                return far
+        return None
+
+    def _table_of(self, named: Named) -> Exact | None:
+        """Return the stored rows of a learned table as a function of positions; None for other encodings."""
+        offset = named.form.parameters.get("offset", 0)
+        if named.form.family != LEARNED or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
+            return None
+        table = _table(self.run.values.get(named.stored[0]), named.rows)
+        if table is None or table.dtype.kind != "f":
+            return None
+        return lambda positions: table[np.minimum(positions + offset, len(table) - 1)].astype(np.float64)
+
+    def _in_a_whole_call(self, length: int, targets: Sequence[str]) -> dict[str, Array] | None:
+        """Return the rows of a call of a length that is read as it is; None where it is too long to be read."""
+        sizes = default_sizes(self.graph, {"length": length})
+        run = interpret(self.graph, sizes, {}, replace(self.budget, value_bytes=LARGEST))
+        rows = {name: value.array for name in targets if isinstance(value := run.values.get(name), Position)}
+        return rows if len(rows) == len(targets) else None
+
+    @cached_property
+    def at_length(self) -> Run:
+        """The graph at the length of a turn of rows far out."""
+        return self._interpreted(default_sizes(self.graph, {"length": LENGTH}), {})
+
+    def _positions(self, source: str) -> tuple[Indices, Run]:
+        """Return the positions that the graph is read at, by where they come from, and its interpretation there."""
+        role = roles_of(self.graph).get(source)
+        if role == "step":
+            return np.arange(STEPS), self.stepped
+        return (np.arange(COUNTED), self.counted) if role is None else (self.far_positions, self.far_out)
+
+    def rounded(self, named: Named) -> tuple[Rounded, ...]:
+        """Return what half precision does to an encoding with a closed form: to its table, or to its angles."""
+        if named.form.exact is None or not named.form.parameters:
+            return ()
+        if self.is_composed(named):
+            return ()
+        if named.rows is not None:
+            return rounded_table(named.form.exact, _some(named.rows))
+        return rounded_rotary(named.form.exact, _some(FAR, ROUNDED)) if named.form.family == "rotary" else ()
+
+    @property
+    def far_positions(self) -> Indices:
+        """Return positions from 0 to the largest, denser at the beginning."""
+        steps = np.geomspace(1, FAR, FED) - 1
+        # as many as there are steps: equal ones move on
+        return np.maximum.accumulate(np.maximum(steps.astype(np.int64), np.arange(FED)))
+
+    @cached_property
+    def far_out(self) -> Run:
+        """The graph at positions far out."""
+        return self._fed("places", self.far_positions, {"length": FED})
+
+    @cached_property
+    def stepped(self) -> Run:
+        """The graph at steps of time, one a sample."""
+        return self._fed("step", np.arange(STEPS), {"batch": STEPS})
+
+    @cached_property
+    def counted(self) -> Run:
+        """The graph at a length of its own count of positions."""
+        return self._interpreted(default_sizes(self.graph, {"length": COUNTED}), {})
+
+    def _interpreted(self, sizes: Mapping[str, int], feeds: Mapping[str, Array]) -> Run:
+        return interpret(self.graph, sizes, feeds, replace(self.budget, value_bytes=MASKS))
+
+    def _fed(self, role: Role, numbers: Array, sizes: Mapping[str, int]) -> Run:
+        """Return the graph at numbers that are given to each input of a role, along its last axis."""
+        feeds: dict[str, Array] = {}
+        for name, known in roles_of(self.graph).items():
+            value = self.run.values.get(name)
+            if known == role and isinstance(value, Position) and value.array.ndim:
+                shape = (*value.array.shape[:-1], len(numbers))
+                feeds[name] = np.broadcast_to(numbers, shape).astype(value.array.dtype)
+        return self._interpreted(default_sizes(self.graph, sizes), feeds)
+
+    def _of_table(self, named: Named, rows: int) -> Errors | None:
+        assert named.form.exact is not None
+        # a table may be what was recognised, and what it is made of
+        names = dict.fromkeys((*named.tensors, *named.stored))
+        measured = table_errors(self._tables(names, rows), named.form.exact, _some(rows), self.effort)
+        if measured is None:
+            return None
+        # rows below the first that is read are for padding
+        offset = named.form.parameters.get("offset", 0)
+        read = measured.positions >= (offset if isinstance(offset, int) and offset < rows else 0)
+        errors = curve(measured.positions[read], measured.errors[read], self.bound)
+        sampled = None if measured.rows == rows else measured.rows
+        return replace(errors, sampled=sampled, tensor=measured.tensor, last_position=int(measured.positions[-1]))
+
+    def _tables(self, names: Iterable[str], rows: int) -> Iterator[tuple[str, Array]]:
+        """Yield tables with a row a position, one at a time: all of a file may be larger than the memory."""
+        for name in names:
+            table = _table(self.run.values.get(name), rows)
+            if table is not None:
+                yield name, table
+
+
+def _of_fractions(exact: Exact, unit: float) -> Exact:
+    """Return rows as a function of steps that are divided by a unit before they are given."""
+    return lambda steps: exact(steps / unit)  # type: ignore[arg-type]
+
+
+def _from(exact: Exact, start: int) -> Exact:
+    """Return the rows of a form whose first position is another one."""
+    return (lambda positions: exact(positions + start)) if start else exact
+
+
+def _is_by_length(named: Named) -> bool:
+    """Return whether rows are those of a form that a call of LENGTH does not have."""
+    context = named.form.parameters.get("original_max_position_embeddings")
+    # a longer call than the first context has the frequencies of all longer ones
+    is_beyond = named.form.name == TWO_SIDED and isinstance(context, int) and context < LENGTH
+    return named.form.name in BY_LENGTH and not is_beyond
+
+
+def _table(value: Value | None, rows: int) -> Array | None:
+    """Return a value as (rows, all else), with a row a position; None for every other value."""
+    if not isinstance(value, (Constant, Position)):
+        return None
+    try:
+        array = value.load() if isinstance(value, Constant) else value.array
+    except ValueError:
+        return None
+    axis = next((axis for axis, size in enumerate(array.shape) if size == rows), None)
+    if axis is None or not rows or array.dtype.kind in "OUSc":
+        return None
+    return np.moveaxis(array, axis, 0).reshape(rows, -1)
+
+
+def _some(rows: int, sparse: int = SPARSE) -> Indices:
+    """Return all positions of a few rows; of many, the first ones and some of the others, with the last."""
+    if rows <= DENSE + sparse:
+        return np.arange(rows)
+    return np.concatenate([np.arange(DENSE), np.linspace(DENSE, rows - 1, sparse).astype(np.int64)])

@@ -1,0 +1,231 @@
+"""Biases of attention scores: which encodings they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.read.recognise.buckets import by_distance, padded_form
+from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
+from posenc_export.read.recognise.linear_biases import alibi_form
+from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
+from posenc_export.read.recognise.masks import is_mask, unblocked
+from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.relative import relative_form
+from posenc_export.read.recognise.sides import Axes
+from posenc_export.read.recognise.trails import (
+    Trails,
+    is_data,
+    is_float,
+    numbers_of,
+    positions_of,
+    shape_of,
+    stored_of,
+)
+from posenc_export.read.recognise.windows import coordinates_form, window_form
+from posenc_export.read.values import Constant, Meeting, Operand, Position, Run
+
+Array = NDArray[np.generic]
+ADDING = ("Add", "Sub", "Sum", "BiasSoftmax")
+PRODUCTS = ("MatMul", "Einsum", "FusedMatMul")
+BIAS_OF = {
+    ("com.microsoft", "MultiHeadAttention"): 5,
+    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): 5,
+    ("com.microsoft", "Attention"): 5,
+    ("com.microsoft", "GroupQueryAttention"): 10,
+    ("com.microsoft", "GatedRelativePositionBias"): 2,
+    ("", "Attention"): 3,
+}
+"""Which input of an operator of attention is added to scores."""
+
+
+def biases_of(run: Run, axes: Axes) -> list[Named]:
+    """Return the encodings that are added to attention scores, in the graph's order.
+
+    Args:
+        run: an interpreted graph.
+        axes: what the axes of its data are.
+    """
+    lookups, shared = Lookups(run, distance_lookup_form, Trails(run)), Shared()
+    return gathered(item for meeting in run.nodes for item in _claims(run, axes, lookups, shared, meeting))
+
+
+def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
+    if meeting.op_type == "RelativePositionBias":
+        yield from _by_operator(run, meeting)
+        return
+    if not any(is_data(run.values.get(name)) for name in meeting.outputs if name):
+        return
+    for place, operand in enumerate(meeting.operands):
+        if operand is None or is_data(operand.value) or not is_float(operand.value):
+            continue
+        item = _looked_up(run, lookups, meeting, operand)
+        if item is not None and _is_of_tokens(axes, meeting, operand):
+            item = None
+        if item is None and meeting.op_type in PRODUCTS:
+            item = _padded(run, meeting, operand) or _unfolded(run, meeting, operand)
+        if item is None and _is_added(meeting, place):
+            sign = -1 if meeting.op_type == "Sub" else 1
+            item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
+        if item is not None:
+            yield item
+
+
+def _is_of_tokens(axes: Axes, meeting: Meeting, operand: Operand) -> bool:
+    """Return whether rows (tokens, features) are added to tokens: no distance chooses them."""
+    several = [size for size in shape_of(operand.value) if size > 1]
+    return meeting.op_type in ADDING and len(several) < 3 and axes.met(meeting)[-1:] == ("features",)
+
+
+def _by_operator(run: Run, meeting: Meeting) -> Iterator[Claim]:
+    """Give T5's bias of ONNX Runtime's operator, which has its parameters as attributes."""
+    table = meeting.operands[0]
+    far, ahead = meeting.attributes.get("max_distance"), meeting.attributes.get("is_bidirectional", 0)
+    if table is None or len(shape_of(table.value)) != 2 or not isinstance(far, int):
+        return
+    buckets, heads = shape_of(table.value)
+    sizes = {"heads": heads, "num_buckets": buckets, "max_distance": far, "bidirectional": bool(ahead)}
+    yield replace(claim(run, Form("t5", "buckets", sizes), meeting, table), rows=buckets, positions="range")
+
+
+def _is_added(meeting: Meeting, place: int) -> bool:
+    """Return whether an input is added to scores."""
+    if meeting.op_type == "Sub":
+        return place == 1
+    return meeting.op_type in ADDING or BIAS_OF.get((meeting.domain, meeting.op_type)) == place
+
+
+def _looked_up(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding of rows that distances choose, whatever was made of them since; None for other values."""
+    # masks and transpositions after the look-up change nothing of what it is
+    known = lookups.before(operand.tensor)
+    if known is None:
+        return None
+    lookup, form = known
+    name = "head_dim" if meeting.op_type in PRODUCTS else "heads"
+    return _of_lookup(run, _with_columns(form, lookup, name), meeting, operand, lookup)
+
+
+def _with_columns(form: Form, lookup: Lookup, name: str) -> Form:
+    """Return a form with the columns of its table by their name: heads, or features of a head."""
+    table = lookup.node.operands[0]
+    shape = () if table is None else shape_of(table.value)
+    columns = [size for size in shape if size != lookup.rows]
+    return replace(form, parameters={name: columns[0], **form.parameters}) if len(columns) == 1 else form
+
+
+def _padded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding of stored rows by distance, with zeros around, that queries or probabilities multiply."""
+    stored = stored_of(operand)
+    array = np.squeeze(operand.value.array) if isinstance(operand.value, Position) else np.zeros(0)
+    if array.ndim != 2 or not stored:
+        return None
+    # queries are multiplied by rows as columns, probabilities by rows as they are
+    for rows in (array, array.T):
+        table = table_of(run, stored, rows.shape[1])
+        form = None if table is None else padded_form(rows, table)
+        if table is not None and form is not None:
+            return replace(claim(run, form, meeting, operand), rows=len(table))
+    return None
+
+
+def _unfolded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding of rows by distance that were looked up when a file was written: (queries, keys, features).
+
+    Exporters fold what follows from sizes alone: SAM's rows of each distance are then stored once for each pair.
+    """
+    array = numbers_of(operand.value) if isinstance(operand.value, Constant) and len(operand.value.shape) == 3 else None
+    if array is None or min(array.shape[:2]) < 2 or array.shape[2] < 2:
+        return None
+    # each feature (queries, keys) has one number on each diagonal, as a weight has not
+    diagonals = by_distance(np.moveaxis(array, -1, 0))
+    if diagonals is None or len(np.unique(diagonals.values, axis=-1).T) < diagonals.values.shape[-1]:
+        return None
+    queries, keys, width = array.shape
+    sides = {"left": keys - 1, "right": queries - 1, "rows": queries + keys - 1}
+    form = Form("relative", "distances", {"head_dim": width, **sides})
+    return replace(claim(run, form, meeting, operand), rows=queries + keys - 1)
+
+
+def _of_lookup(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup: Lookup) -> Claim:
+    table, indices = lookup.node.operands[:2]
+    assert indices is not None  # a look-up has both
+    item = claim(run, form, meeting, operand)
+    source = positions_of(run, indices.value)
+    return replace(item, rows=lookup.rows, stored=stored_of(table) or item.stored, positions=source)
+
+
+def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Claim | None:
+    """Return the encoding that a bias is by its numbers; None where it is a mask, or no bias of heads."""
+    shape = shape_of(operand.value)
+    several = len(shape) > 2 and shape[-1] > 1 and max(shape[:-1]) > 1
+    array = numbers_of(operand.value) if several else None
+    if array is None or is_mask(array):
+        return None
+    form = alibi_form(array if sign > 0 else np.negative(array.astype(np.float64)).astype(array.dtype))
+    if form is not None:
+        item = claim(run, form, meeting, operand)
+        return replace(item, rows=_stored_keys(run, operand, form), error=_error_of_alibi(form, array))
+    form = relative_form(array) or _continuous(run, operand, window_form(array))
+    if form is None or (form.name != "continuous" and not _is_kept(run, operand, form, array)):
+        return None
+    return replace(claim(run, form, meeting, operand), rows=_rows(form))
+
+
+def _is_kept(run: Run, operand: Operand, form: Form, array: Array) -> bool:
+    """Return whether as many numbers are stored as a table of the form has: what is computed of a few is no table."""
+    if isinstance(operand.value, Constant):
+        return True
+    heads = form.parameters.get("heads", 1)
+    different = len(np.unique(array.reshape(-1, *array.shape[-2:])[0]))
+    values = [run.values[name] for name in stored_of(operand) if name in run.values]
+    if form.family != "window":
+        # a bias of all pairs of tokens, or a row for each distance
+        keys, rows = array.shape[-1], form.parameters.get("rows")
+        sizes = [[size for size in shape_of(value) if size >= keys] for value in values if is_float(value)]
+        return any(len(large) > 1 or rows in large for large in sizes)
+    return sum(math.prod(shape_of(value)) for value in values if is_float(value)) >= different * int(np.asarray(heads))
+
+
+def _continuous(run: Run, operand: Operand, form: Form | None) -> Form | None:
+    """Return a window's form with the name of what computed it, where coordinates are among what is stored."""
+    for name in () if form is None else stored_of(operand):
+        value = run.values.get(name)
+        coordinates = None if value is None or shape_of(value)[-1:] != (2,) else numbers_of(value)
+        named = None if coordinates is None else coordinates_form(coordinates)
+        if form is not None and named is not None:
+            return replace(form, name=named.name, parameters={**form.parameters, **named.parameters})
+    return form
+
+
+def _stored_keys(run: Run, operand: Operand, form: Form) -> int | None:
+    """Return for how many keys a bias is stored, with a row of them for each head; None where it is computed."""
+    shapes = [shape_of(run.values[name]) for name in stored_of(operand) if name in run.values]
+    keys = [shape[-1] for shape in shapes if shape and int(np.prod(shape[:-1])) == form.parameters["heads"]]
+    return max((count for count in keys if count > 1), default=None)
+
+
+def _rows(form: Form) -> int | None:
+    rows = form.parameters.get("rows")
+    return rows if isinstance(rows, int) else None
+
+
+def _error_of_alibi(form: Form, array: Array) -> float | None:
+    """Return the largest absolute error of a bias where no key is left out; None where slopes follow no rule."""
+    heads = form.parameters["heads"]
+    if form.exact is None or not isinstance(heads, int):
+        return None
+    queries, keys = array.shape[-2:]
+    # (.., heads, seq, seq_k) -> (batch, heads, seq, seq_k)
+    numbers = unblocked(array).reshape(-1, heads, queries, keys)
+    key, query = np.arange(keys), np.arange(queries)[:, None]
+    places = {"key": key + 0 * query, "last_key": key - keys + 1 + 0 * query}
+    # the last query is at the last key, or the first at the first: the nearer is meant
+    steps = [places[form.name]] if form.name in places else [key - query - keys + queries, key - query]
+    exact = [form.exact(step.reshape(-1)).reshape(heads, queries, keys) for step in steps]
+    return float(min(np.nanmax(np.abs(np.abs(numbers) - np.abs(bias))) for bias in exact))

@@ -1,0 +1,107 @@
+"""Values that no recogniser has named are held against the formulas of all schemes: `posenc.formulas.fitting`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from posenc.formulas.fitting import Kind, Observation, SchemeMatch, find_scheme
+from posenc_export.read.recognise.flow import Flow
+from posenc_export.read.recognise.named import Family, Form, Named, Parameter
+from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
+from posenc_export.read.recognise.sinusoidal import timestep_form
+from posenc_export.read.recognise.trails import numbers_of
+from posenc_export.read.recognise.waves import spacing_of_dtype
+from posenc_export.read.recognise.windows import sides_of
+from posenc_export.read.values import Array, Meeting, Position, Run
+
+ADDING = ("Add", "Sub", "Sum")
+
+
+def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
+    """Return entries without a name, each with the scheme whose formula gives its numbers, where one does."""
+    if not unread:
+        return []
+    turned: dict[str, PlaceRotation] = {}
+    if any(entry.form.exact is None and not entry.rows for entry in unread):
+        found = (*rotations_by_place(Flow(run)), *returned_rotations(run))
+        turned = {name: turning for turning in found for name in turning.tables}
+    nodes = {node.node: node for node in run.nodes}
+    named: list[Named] = []
+    done: set[str] = set()
+    for entry in unread:
+        if done.issuperset(entry.tensors):
+            continue
+        steps = _of_steps(run, entry)
+        if steps is not None:
+            named.append(replace(entry, form=steps, shape=()))
+            continue
+        turning = next((turned[name] for name in entry.tensors if name in turned), None)
+        match = find_scheme(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
+        if match is None:
+            named.append(entry)
+            continue
+        tensors = turning.tables if turning is not None else entry.tensors
+        done.update(tensors)
+        form = Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
+        named.append(replace(entry, form=form, tensors=tensors, shape=()))
+    return named
+
+
+def _of_steps(run: Run, entry: Named) -> Form | None:
+    """Return the form of sinusoids at steps of diffusion, which come in as numbers."""
+    steps = run.values.get(entry.positions)
+    value = run.values.get(entry.tensors[0])
+    array = None if value is None else numbers_of(value)
+    if array is None or array.ndim != 2 or not isinstance(steps, Position) or steps.array.dtype.kind != "f":
+        return None
+    return timestep_form(array, steps.array)
+
+
+def _plain(found: SchemeMatch) -> dict[str, Parameter]:
+    """Return parameters as an inspection has them: lists of numbers, and no None."""
+    return {name: value for name, value in found.parameters.items() if value is not None}  # type: ignore[misc]
+
+
+def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> SchemeMatch | None:
+    """Return the scheme of a value that is added to data, multiplied with them, or chooses among them."""
+    value = run.values.get(entry.tensors[0])
+    array = None if value is None else numbers_of(value)
+    if array is None or meeting is None:
+        return None
+    values = (run.values[name] for name in entry.stored if name in run.values)
+    stored = tuple(table for table in map(numbers_of, values) if table is not None and table.ndim)
+    for kind, numbers in _readings(meeting, array):
+        found = find_scheme(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
+        if found is not None:
+            return found
+    return None
+
+
+def _readings(meeting: Meeting, array: Array) -> Iterator[tuple[Kind, Array]]:
+    """Yield what an array may be by its shape: rows of a grid, features last or first, a bias, a factor, indices."""
+    if array.dtype.kind in "iu":
+        if meeting.op_type == "GatherElements":
+            yield "index", array.reshape(-1, *array.shape[-2:])[0]
+        return
+    # a batch repeats the first
+    once = array[0] if array.ndim > 2 and (array == array[:1]).all() else array
+    if meeting.op_type in ADDING:
+        if max(array.shape, default=1) == math.prod(array.shape):
+            yield "factor", array.reshape(-1)
+            return
+        if once.ndim == 3:
+            yield "bias", once
+        if once.ndim >= 2 and once.shape[-1] > 1:
+            yield "rows", once
+        if once.ndim >= 3:
+            yield "rows", np.moveaxis(once, 0, -1)
+        if once.ndim == 2:
+            for sides in sides_of(len(once)):
+                yield "rows", once.reshape(*sides, -1)
+    elif meeting.op_type in ("Mul", "Div") and max(array.shape, default=1) == math.prod(array.shape):
+        yield "factor", array.reshape(-1)

@@ -1,0 +1,60 @@
+"""All encodings that an interpreted graph holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from posenc_export.read.recognise.biases import biases_of
+from posenc_export.read.recognise.by_formula import name_by_formula
+from posenc_export.read.recognise.claims import claim, gathered
+from posenc_export.read.recognise.flow import Flow
+from posenc_export.read.recognise.image_rotary import image_rotary_of
+from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.rotary import rotary_of
+from posenc_export.read.recognise.rotary_operators import absent_tables
+from posenc_export.read.recognise.sides import axes_of_data
+from posenc_export.read.recognise.sources import positions_from
+from posenc_export.read.recognise.tables import tables_of
+from posenc_export.read.recognise.unrecognised import unrecognised_of
+from posenc_export.read.values import Run
+
+STORED = ("learned",)
+"""Families of rows that are stored, and have no closed form that a recogniser knows."""
+AWAY = "tables not there"
+"""The name of angles whose cosines and sines lie in a file that is missing."""
+
+
+def encodings_of(run: Run) -> list[Named]:
+    """Return the encodings that a graph holds, in its order: each meeting is claimed once."""
+    named: list[Named] = []
+    claimed: set[str] = set()
+    axes = axes_of_data(run)
+    rotary = rotary_of(run)
+    images = image_rotary_of(run, {tensor for encoding in rotary for tensor in encoding.tensors})
+    for encoding in (*rotary, *images, *biases_of(run, axes), *tables_of(run, axes)):
+        # cosines and sines meet data in several nodes of a layer, of which an encoding has the first
+        names = {*encoding.nodes, *(encoding.tensors if encoding.form.family == "rotary" else ())}
+        if not claimed.issuperset(names):
+            named.append(encoding)
+            claimed.update(names)
+    away = _of_tables_that_are_away(run)
+    named += away
+    claimed.update(node for encoding in away for node in encoding.nodes)
+    # stored rows without a closed form may be those of a formula
+    plain = [encoding for encoding in named if encoding.form.family in STORED]
+    named = [encoding for encoding in named if encoding.form.family not in STORED]
+    named += name_by_formula(run, [*plain, *unrecognised_of(run, axes, claimed)])
+    # dicts keep the last of a key: the first node of a name counts
+    order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
+    return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))
+
+
+def _of_tables_that_are_away(run: Run) -> list[Named]:
+    """Return rotary encodings whose tables are not there: what their operators say without them."""
+    flow = Flow(run)
+    claims = []
+    for node, table, rows, parameters, ids in absent_tables(flow):
+        item = claim(run, Form("rotary", AWAY, parameters), node, table, rows=rows)
+        source = "range" if ids is None else positions_from(run, ids.value)
+        claims.append(replace(item, positions=source))
+    return gathered(claims)

@@ -1,0 +1,52 @@
+"""Dynamic NTK: the base that calls of several lengths have, to the factor that it grows with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from posenc.formulas.parts.decimals import shortest
+from posenc_export.read.recognise.named import Form, Parameter
+
+CLOSE = 1e-4
+"""How well the lengths agree on a factor and a context."""
+
+
+def dynamic_form(forms: Mapping[int, Form]) -> Form | None:
+    """Return the dynamic type that default forms of calls of several lengths are; None where they are not.
+
+    Args:
+        forms: by the length of the call: one at which the base is that of the model, and two that are longer.
+    """
+    bases = {length: _base(form) for length, form in sorted(forms.items())}
+    first = min(bases, default=0)
+    if len(bases) < 3 or any(base is None for base in bases.values()):
+        return None
+    pairs, theta = _pairs(forms[first]), bases[first] or 0.0
+    # calls within the first context say nothing of the factor
+    lengths = np.array([length for length, base in bases.items() if base and base > theta * (1 + CLOSE)], np.float64)
+    if lengths.size < 2 or pairs < 2:
+        return None
+    grown = np.array([bases[int(length)] or 0.0 for length in lengths]) / theta
+    # stretch = factor length / context - (factor - 1), a line over lengths
+    stretch = grown ** ((pairs - 1) / pairs)
+    slope, start = np.polyfit(lengths, stretch, 1)
+    off = np.abs(slope * lengths + start - stretch)
+    if start >= 1 or slope <= 0 or np.any(off > CLOSE * stretch):
+        return None
+    factor = shortest(float(1 - start), CLOSE * (1 - start))
+    parameters: dict[str, Parameter] = {**forms[first].parameters, "factor": factor}
+    return Form("rotary", "dynamic", {**parameters, "max_position_embeddings": round(factor / slope)})
+
+
+def _base(form: Form) -> float | None:
+    base = form.parameters.get("rope_theta")
+    return base if form.name == "default" and isinstance(base, float) else None
+
+
+def _pairs(form: Form) -> int:
+    if form.exact is None:
+        return 0
+    row = form.exact(np.zeros(1, np.int64))
+    return int(row.shape[1]) // 2

@@ -1,0 +1,134 @@
+"""Rows of cosines and sines, at known positions, to a rotary form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.read.recognise.circle import Floats, circle_of
+from posenc_export.read.recognise.closed_forms import closed_form, measured_of
+from posenc_export.read.recognise.frequencies import frequencies_of
+from posenc_export.read.recognise.geometric import Measured
+from posenc_export.read.recognise.named import Form
+
+CHUNK = 1 << 20
+"""How many numbers are compared at once."""
+
+MANY = 1 << 13
+"""Rows of a table beyond which its form is read from some of them."""
+
+FIRST, SPREAD = 1024, 512
+"""Rows at the beginning, and between there and the end, from which the form of a large table is read."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Cosines and sines, a row a position and a column a pair."""
+
+    cosine: NDArray[np.generic]
+    sine: NDArray[np.generic]
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return int(self.cosine.shape[0])
+
+    @property
+    def digest(self) -> bytes:
+        """A few bytes that say which numbers these are."""
+        digest = hashlib.blake2b(digest_size=16)
+        for numbers in (self.cosine, self.sine):
+            digest.update(np.ascontiguousarray(numbers).view(np.uint8).data)
+        return digest.digest()
+
+    @cached_property
+    def some(self) -> Rows:
+        """The rows from which the form is read: those at `some_of`."""
+        return self if len(self) <= MANY else self.at(some_of(len(self)))
+
+    def at(self, places: NDArray[np.int64]) -> Rows:
+        """Return the rows at some places, as a copy."""
+        return Rows(self.cosine[places], self.sine[places])
+
+    def after(self, row: int) -> Rows:
+        """Return the rows from one on."""
+        return Rows(self.cosine[row:], self.sine[row:])
+
+    def before(self, row: int) -> Rows:
+        """Return the rows up to one."""
+        return Rows(self.cosine[:row], self.sine[:row])
+
+
+def rotary_form(rows: Rows, positions: NDArray[np.int64]) -> Form | None:
+    """Return the rotary form of rows at positions; None where they are not cosines and sines of frequency x position.
+
+    A form without a formula has the name "unknown frequencies".
+    """
+    if len(rows) > MANY and positions[-1] - positions[0] == len(rows) - 1:
+        # a fit on rows whose distance doubles reads no others
+        rows, positions = rows.some, positions[some_of(len(rows))]
+    circle = circle_of(rows.cosine, rows.sine)
+    fit = None if circle is None else frequencies_of(circle, positions)
+    if circle is None or fit is None:
+        return None
+    measured, backward = measured_of(circle, fit)
+    # cosine and sine tables of a spectrogram are circles too
+    if _is_transform(measured):
+        return None
+    form = closed_form(measured)
+    return _backward(form) if backward else form
+
+
+def some_of(count: int) -> NDArray[np.int64]:
+    """Return the rows from which the form of a table is read: all of a few, and of many the first and some others."""
+    if count <= MANY:
+        return np.arange(count)
+    spread = np.linspace(FIRST, count - 1, SPREAD).astype(np.int64)
+    return np.union1d(np.concatenate([np.arange(FIRST), spread]), 1 << np.arange(int(count - 1).bit_length()))
+
+
+def _is_transform(measured: Measured) -> bool:
+    """Tell whether frequencies rise by equal steps: the matrices of Fourier and cosine transforms are so."""
+    steps = np.diff(measured.inv_freq)
+    return measured.pairs > 3 and bool(np.any(steps)) and float(np.ptp(steps)) <= 4 * float(measured.error.max())
+
+
+def row_errors(rows: Rows, form: Form, positions: NDArray[np.int64]) -> Floats:
+    """Return the largest absolute error of each row; infinite where a number is not finite."""
+    if form.exact is None:
+        raise ValueError(f"{form.name} has no formula to compare rows with")
+    parts = [
+        _errors(rows.cosine[part], rows.sine[part], form.exact(positions[part]))
+        for part in _chunks(len(rows), rows.cosine.shape[1])
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _errors(cosine: NDArray[np.generic], sine: NDArray[np.generic], exact: Floats) -> Floats:
+    numbers = np.concatenate([cosine, sine], axis=1).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        off = np.abs(numbers - exact).max(axis=1)
+    return np.where(np.isnan(off), np.inf, off)
+
+
+def _chunks(rows: int, width: int) -> Iterator[slice]:
+    count = max(1, CHUNK // max(width, 1))
+    return (slice(start, start + count) for start in range(0, rows, count))
+
+
+def _backward(form: Form) -> Form:
+    """Return the form of pairs that turn by minus the angle: its sines are below 0 where they were above."""
+    forward = form.exact
+    parameters = {**form.parameters, "direction": "backward"}
+    if forward is None:
+        return replace(form, parameters=parameters)
+
+    def exact(positions: NDArray[np.int64]) -> Floats:
+        cosines, sines = np.split(forward(positions), 2, axis=1)
+        return np.concatenate([cosines, -sines], axis=1)
+
+    return replace(form, parameters=parameters, exact=exact)

@@ -1,0 +1,107 @@
+"""Rotary forms that switch by the length of a call, as dynamic and longrope do: read at lengths on both sides.
+
+A graph compares the length with the context that a model was made for. At each number that it compares with, the call
+that is longer by one is read, too: other frequencies there are another side of one form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from posenc_export.read.comparing.parameters import alike
+from posenc_export.read.graph import Graph
+from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.interpret.run import interpret
+from posenc_export.read.interpret.sizes import axes_of
+from posenc_export.read.interpret.state import small_numbers
+from posenc_export.read.recognise.growing import dynamic_form
+from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.rotary import rotary_of
+from posenc_export.read.recognise.rotary_tables import two_sides
+from posenc_export.read.values import Constant, Position, Run
+
+COMPARING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Clip")
+"""Operators that compare a length with a number."""
+CONTEXTS = range(8, 1 << 21)
+"""Lengths at which a form may switch."""
+TRIED = 3
+"""Numbers that are tried, at most."""
+PLACED = ("head_dim", "rotary_dim", "layout", "first_feature", "attention_factor")
+"""Parameters that both sides share."""
+MEASURED = 1e-3
+"""A relative difference of two frequencies that were measured at different lengths."""
+BYTES = 1 << 24
+"""Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+
+
+def switched(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list[Named]:
+    """Return encodings, those that switch by length with both sides of their switch.
+
+    Args:
+        graph: the graph.
+        run: its interpretation at usual sizes.
+        named: the encodings there.
+        budget: how much another interpretation may cost.
+    """
+    if not any(entry.form.family == "rotary" for entry in named) or "length" not in axes_of(graph).values():
+        return named
+    smaller = replace(budget, value_bytes=min(BYTES, budget.value_bytes))
+    for context in sorted(set(_compared(run)))[:TRIED]:
+        beyond = _forms(graph, context + 1, smaller)
+        changed = [entry for entry in named if _differs(entry, beyond)]
+        if changed:
+            # how a base grows shows at two lengths more
+            sides = {length: _forms(graph, length, smaller) for length in (2 * context, 3 * context)}
+            sides[context + 1] = beyond
+            return [_both_sides(entry, context, sides) if entry in changed else entry for entry in named]
+    return named
+
+
+def _compared(run: Run) -> Iterator[int]:
+    """Yield the numbers of the file that position values are compared with."""
+    for node in run.nodes:
+        operands = [operand.value for operand in node.operands if operand is not None]
+        if node.op_type not in COMPARING or not any(isinstance(value, Position) for value in operands):
+            continue
+        for value in operands:
+            number = small_numbers(value) if isinstance(value, Constant) else None
+            if number is not None and number.size == 1 and _is_context(float(number.reshape(-1)[0])):
+                yield int(number.reshape(-1)[0])
+
+
+def _is_context(number: float) -> bool:
+    return math.isfinite(number) and number == int(number) and int(number) in CONTEXTS
+
+
+def _forms(graph: Graph, length: int, budget: Budget) -> Mapping[str, Named]:
+    """Return the rotary encodings at a length, by their first node."""
+    return {entry.nodes[0]: entry for entry in rotary_of(interpret(graph, {"length": length}, budget=budget))}
+
+
+def _differs(entry: Named, there: Mapping[str, Named]) -> bool:
+    other = there.get(entry.nodes[0])
+    if other is None or entry.form.family != "rotary" or other.form.parameters == entry.form.parameters:
+        return False
+    ours, theirs = entry.form.parameters, other.form.parameters
+    # frequencies without a rule are measured, a little differently at each length
+    return ours.keys() != theirs.keys() or not all(alike(value, theirs[name], MEASURED) for name, value in ours.items())
+
+
+def _both_sides(entry: Named, context: int, sides: Mapping[int, Mapping[str, Named]]) -> Named:
+    """Return an encoding with both sides of its switch; unknown frequencies, where they are no known form together."""
+    others = {length: there[entry.nodes[0]].form for length, there in sides.items() if entry.nodes[0] in there}
+    longer = others[context + 1]
+    form = dynamic_form({1: entry.form, **others}) or two_sides(entry.form, longer, context)
+    if form is None:
+        # one side alone would be a name that is wrong for the other calls
+        placed = {name: value for name, value in entry.form.parameters.items() if name in PLACED}
+        words: dict[str, Parameter] = {"short": _in_words(entry.form), "long": _in_words(longer)}
+        form = Form("rotary", "unknown frequencies", {**placed, "original_max_position_embeddings": context, **words})
+    return replace(entry, form=replace(form, exact=longer.exact))
+
+
+def _in_words(form: Form) -> str:
+    theta = form.parameters.get("rope_theta")
+    return form.name if theta is None else f"{form.name} rope_theta={theta:g}"

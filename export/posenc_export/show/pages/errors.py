@@ -1,0 +1,203 @@
+"""Errors by position as charts: a curve for each group of runtimes that gave the same errors, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from posenc_export.proof.judging.verdict import AGREES, Against, Bin, Curve, Verdict
+from posenc_export.show.pages.scales import NARROW, WIDE, Box, ErrorScale, PositionScale, Tick, short
+
+MOST = 6
+"""Charts, at most."""
+POINTS = 600
+"""Points of all charts, at most."""
+NAMED = 8
+"""Runtimes of a curve that are named."""
+COLOURS = 6
+"""Colours of curves; the next curve has the first again."""
+AGAINST: dict[Against, str] = {
+    "reference": "against the float64 reference",
+    "eager": "against eager PyTorch",
+    "model": "against the model",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """The largest error of a bin of positions: where it is drawn, and its words."""
+
+    x: float
+    y: float
+    words: str
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve of a chart: its points, the path through them, and its number among colours."""
+
+    path: str
+    points: tuple[Point, ...]
+    colour: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart at one size."""
+
+    box: Box
+    lines: tuple[Line, ...]
+    bound: str
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runtimes that gave the same errors."""
+
+    runtimes: tuple[str, ...]
+    bins: tuple[Bin, ...]
+
+    @property
+    def name(self) -> str:
+        """Their names."""
+        more = f" and {len(self.runtimes) - NAMED} more" if len(self.runtimes) > NAMED else ""
+        return ", ".join(self.runtimes[:NAMED]) + more
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Errors of an output by position.
+
+    Args:
+        title: What is compared with what.
+        groups: The curves.
+        joined: Whether the points of a curve are joined: not where only the worst position of each case is known.
+        drawn: The chart for screens, and for phones.
+        words: What the chart shows, for who does not see it.
+    """
+
+    title: str
+    groups: tuple[Group, ...]
+    joined: bool
+    drawn: tuple[Drawn, ...]
+    words: str
+
+
+def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
+    """Return the charts, and lines on what needs none: outputs without any error, and charts beyond the first few."""
+    # bundles of older versions, and results of other programs, know the worst of each call alone
+    joined = any(verdict.curves for verdict in verdicts)
+    curves = [(v.subject, curve) for v in verdicts for curve in (v.curves if joined else _points(v))]
+    keys = dict.fromkeys((curve.output, curve.against) for _, curve in curves)
+    # errors against float64 say more than those against eager, which are mostly none
+    order = sorted(keys, key=lambda key: key[1] != "reference")
+    charts: list[Chart] = []
+    left = POINTS
+    for output, against in order[:MOST]:
+        groups = _groups(
+            (name, curve.bins) for name, curve in curves if (curve.output, curve.against) == (output, against)
+        )
+        # a chart has all of its points or is left out: half of a curve would mislead
+        left -= sum(len(group.bins) for group in groups)
+        if left >= 0:
+            charts.append(_chart(f"{output} {AGAINST[against]}", groups, joined))
+    more = [f"{len(order) - len(charts)} more outputs are not drawn"] if len(order) > len(charts) else []
+    return charts, [*_without(verdicts), *more]
+
+
+def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[Group, ...]:
+    """Return the curves of runtimes, one for those that gave the same errors."""
+    by_bins: dict[tuple[Bin, ...], list[str]] = {}
+    for runtime, bins in curves:
+        # curves that lie on each other would hide all but the last
+        by_bins.setdefault(bins, []).append(runtime)
+    return tuple(Group(tuple(names), bins) for bins, names in by_bins.items())
+
+
+def _points(verdict: Verdict) -> Iterator[Curve]:
+    """Yield the worst position of each case, where a report has no more."""
+    keys = dict.fromkeys((c.output, c.against) for c in verdict.comparisons if c.position is not None and c.max_abs)
+    for output, against in keys:
+        bins = (
+            Bin(c.position, c.max_abs, 0.0 if c.passed else -1.0)
+            for c in verdict.comparisons
+            if (c.output, c.against) == (output, against) and c.position is not None
+        )
+        yield Curve(output, against, tuple(sorted(bins, key=lambda peak: peak.position)))
+
+
+def _without(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield a line on the runtimes whose outputs differ nowhere from eager's, or from the reference."""
+    for against in ("eager", "reference"):
+        same = [v.subject for v in verdicts if v.check == AGREES and _is_same(v, against)]
+        if same:
+            what = "bits" if against == "eager" else "numbers"
+            yield f"the same {what} as {_other(against)} at every position: {Group(tuple(same), ()).name}"
+
+
+def _other(against: str) -> str:
+    return "eager PyTorch" if against == "eager" else "the float64 reference"
+
+
+def _is_same(verdict: Verdict, against: str) -> bool:
+    errors = [c.max_abs == 0 and c.passed for c in verdict.comparisons if c.against == against]
+    return bool(errors) and all(errors)
+
+
+def _chart(title: str, groups: tuple[Group, ...], joined: bool) -> Chart:
+    worst = max((peak for group in groups for peak in group.bins), key=lambda peak: _size(peak.error))
+    far = max(peak.position for group in groups for peak in group.bins)
+    words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"
+    return Chart(title, groups, joined, tuple(_drawn(groups, joined, box) for box in (WIDE, NARROW)), words)
+
+
+def _size(error: float) -> float:
+    return error if isfinite(error) else float("inf")
+
+
+def _drawn(groups: Sequence[Group], joined: bool, box: Box) -> Drawn:
+    bins = [peak for group in groups for peak in group.bins]
+    across = PositionScale(max(peak.position for peak in bins), box.x)
+    up = ErrorScale.over([number for peak in bins for number in (peak.error, peak.allowed)], box.y)
+    lines = tuple(_line(group, i % COLOURS, joined, (across, up)) for i, group in enumerate(groups))
+    return Drawn(box, lines, _bound(bins, across, up), tuple(across.ticks()), tuple(up.ticks()))
+
+
+def _line(group: Group, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> Line:
+    across, up = scales
+    points = tuple(
+        Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
+        for peak in group.bins
+    )
+    # without bins there is nothing between two points to draw a line for
+    return Line(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
+
+
+def _is_wrong(peak: Bin, joined: bool) -> bool:
+    return not peak.error <= peak.allowed if joined else peak.allowed < 0
+
+
+def _words(group: Group, peak: Bin, joined: bool) -> str:
+    allowed = f", allowed {short(peak.allowed)}" if joined else ""
+    return f"position {peak.position:,}: {short(peak.error)}{allowed} ({group.name})"
+
+
+def _bound(bins: Sequence[Bin], across: PositionScale, up: ErrorScale) -> str:
+    """Return the path of what is allowed: the least at each position that a curve has."""
+    least: dict[int, float] = {}
+    for peak in bins:
+        if peak.allowed > 0 and isfinite(peak.allowed):
+            least[peak.position] = min(peak.allowed, least.get(peak.position, peak.allowed))
+    places = [(across.at(position), up.at(least[position])) for position in sorted(least)]
+    # a path of one place shows nothing
+    if len(places) == 1:
+        places = [(across.edges[0], places[0][1]), (across.edges[1], places[0][1])]
+    return _path(places)
+
+
+def _path(places: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in places) if places else ""

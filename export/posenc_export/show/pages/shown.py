@@ -1,0 +1,96 @@
+"""The values that the templates of a page are filled with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from posenc.ports import Port
+from posenc_export.bundle.carries import kind_of, limits_of, name_of
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.proof.judging.verdict import AGREES, Verdict, failed, worst
+from posenc_export.proof.report.report import parts_of
+from posenc_export.proof.report.rows import MARKS, MEANINGS, figure
+from posenc_export.show.pages.checks import checks_of
+from posenc_export.show.pages.content import Content
+from posenc_export.show.pages.errors import charts_of
+from posenc_export.show.pages.scales import short
+from posenc_export.show.pages.snippets import loading_of
+from posenc_export.show.pages.texts import MOST
+from posenc_export.show.pages.tried import WORDS, maps_of, summary, tried_of
+
+
+def shown(content: Content) -> Mapping[str, object]:
+    """Return the values by the names that templates know them by."""
+    result = content.result
+    manifest, verdicts = result.manifest, result.verdicts
+    # figures are made here, since templates should only lay out
+    charts, same = charts_of(verdicts)
+    calls = tried_of(manifest, verdicts)
+    mark = "skip" if not verdicts else "fail" if failed(verdicts) else "pass"
+    return {
+        "parts": parts_of(manifest, verdicts, result.basis),
+        "mark": mark,
+        "status": {"skip": "not validated", "fail": "FAILED", "pass": "passed"}[mark],
+        "tiles": _tiles(manifest, verdicts),
+        "manifest": manifest,
+        "meanings": MEANINGS,
+        "marks": MARKS,
+        "checks": checks_of(verdicts),
+        "ports": _ports(manifest),
+        "charts": charts,
+        "same": same,
+        "tried": calls,
+        "tried_words": summary(calls, verdicts),
+        "maps": maps_of(calls),
+        "outcomes": list(dict.fromkeys(call.outcome for call in calls)),
+        "outcome_words": WORDS,
+        "loading": loading_of(manifest),
+        "graph": content.graph,
+        "pictures": content.pictures,
+        "unpictured": content.unpictured,
+        "short": short,
+        "shape": _shape,
+        "most": MOST,
+    }
+
+
+def _tiles(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
+    """Return the figures at the top: a name, a figure, and a line below it."""
+    ran = [v for v in verdicts if v.check == AGREES and v.status != "skip"]
+    compared = [c for v in ran for c in v.comparisons]
+    eager, reference = figure(worst(compared, "eager")), figure(worst(compared, "reference"))
+    agreed = sum(v.status == "pass" for v in ran)
+    return [
+        (
+            "runtimes",
+            f"{agreed} of {len(ran)} agree",
+            ", ".join(v.subject for v in ran[:4]) + (", ..." if len(ran) > 4 else ""),
+        ),
+        ("against eager", eager or "not compared", "the largest difference from the PyTorch module"),
+        ("against float64", reference or "not compared", "the largest difference from the reference"),
+        ("cases", str(sum(not case.refused for case in manifest.cases)), f"lengths up to {manifest.max_len:,}"),
+    ]
+
+
+def _ports(manifest: Manifest) -> list[tuple[Port, str, str, str]]:
+    """Return each port with its direction, its axes and what it carries, in words."""
+    sides = ((port, "in") for port in manifest.inputs), ((port, "out") for port in manifest.outputs)
+    return [(port, goes, _axes(port), _carries(port)) for side in sides for port, goes in side]
+
+
+def _axes(port: Port) -> str:
+    axes = (f"{axis} ({axis.kind})" for axis in port.axes)
+    return ", ".join(axes) or "none: a number"
+
+
+def _carries(port: Port) -> str:
+    """Return what a port carries, with the words for its limits that the C++ class has, too."""
+    name, limits = name_of(port.carries), limits_of(port)
+    # only ranges that must be kept: others say nothing of what is refused
+    bounds = f" from {limits.bounds[0]:g} to {limits.bounds[1]:g}" if limits.bounds else ""
+    return f"{name}{kind_of(port.carries).documented(port.carries, port)}{bounds}"
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    """Return a shape as Python writes it."""
+    return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"

@@ -1,1 +1,0 @@
-"""From a bundle to verdicts."""

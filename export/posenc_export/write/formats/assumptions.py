@@ -1,0 +1,150 @@
+"""Assumptions that are tried: a program is run at sizes that break what torch.export assumed of them.
+
+Many branches change no number: a table that is interpolated to its own size, a padding of length 0. Where graph and
+module agree, the assumption is a note, and the sizes are among those that every runtime is run at.
+
+torch.export assumes that no computed size is 0 or 1 (no rows left, a single key), and a loaded program refuses calls
+that break an assumption. The guards of a scheme's program (pt2, aoti) that valid calls break are removed, after the
+graph agreed with the module in such calls, also for one token; where it does not agree, the export fails.
+Guards on calls that the module itself refuses stay, and so do all guards of a user's module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from posenc.ports import axes_of
+from posenc_export.common.arrays import tensors_of
+from posenc_export.common.errors import ExportFailed
+from posenc_export.write.formats import Request, quiet
+from posenc_export.write.formats.calls import Calls, Sizes
+from posenc_export.write.formats.guards import Broken, breaking_sizes, in_words, too_narrow
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+    from torch.export import ExportedProgram
+
+LEFT_OUT = 3
+"""Sizes of an axis that an error advises to leave out."""
+GRAINS = 64
+"""Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
+
+
+def holds_anyway(program: ExportedProgram, calls: Calls, request: Request, broken: Broken) -> bool:
+    """Return whether a program agrees with the module in every call that was tried and breaks an assumption."""
+    import torch
+
+    if request.at is None or not broken.tried:
+        return False
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        return all(agrees(run, calls, request.at(sizes)) for sizes in broken.tried)
+
+
+def way_out(program: ExportedProgram, calls: Calls, request: Request, broken: Broken) -> str:
+    """Return how `-i` leaves out the sizes at which a module differs from a program; nothing where they are many.
+
+    A module that takes a stored table as it is at the table's own size differs there alone.
+    """
+    import torch
+
+    if request.at is None or "!=" not in broken.words:
+        return ""
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        differing = [sizes for sizes in broken.tried if not agrees(run, calls, request.at(sizes))]
+    axes = [axis for axis in axes_of(calls.inputs) if axis.is_length]
+    sizes = {axis.name: sorted({call[axis.name] for call in differing}) for axis in axes}
+    if not sizes or not all(0 < len(several) <= LEFT_OUT for several in sizes.values()):
+        return ""
+    texts = [
+        f"'{axis.name}{f' % {axis.multiple}' * (axis.multiple > 1)}{''.join(f' != {n}' for n in sizes[axis.name])}'"
+        for axis in axes
+    ]
+    words = "that size" if len(differing) == 1 else "such sizes"
+    return f"; leave {words} out by {' and '.join(texts)} in -i: the file then holds for all others, and refuses it"
+
+
+def drop_unneeded_guards(program: ExportedProgram, module: nn.Module, calls: Calls, request: Request) -> None:
+    """Remove guards that valid calls violate although the results agree.
+
+    Raises ExportFailed where the results differ.
+    """
+    import torch
+
+    if request.at is None:
+        return
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        for guard, tried in list(too_narrow(program, module, calls, request.max_len)):
+            if not all(agrees(run, calls, request.at(sizes)) for sizes in tried):
+                raise ExportFailed(str(Broken(in_words(guard, module, calls.inputs), tried[0])))
+            program._guards_code.remove(guard)
+
+
+def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Sequence[Sizes]) -> None:
+    """Have a program take calls of sizes that it assumed away, and at which it was seen to be right.
+
+    What is left of its assumptions holds at all of these sizes; assertions about sizes are removed.
+    """
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    if not sizes:
+        return
+    guards = program._guards_code
+    guards[:] = [guard for guard in guards if not breaking_sizes(guard, module, calls.inputs, sizes)]
+    placeholders = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
+    # parameters and buffers are placeholders, too, before the inputs
+    for port, value in zip(calls.inputs, placeholders[len(placeholders) - len(calls.inputs) :], strict=True):
+        for index, axis in port.dynamic.items():
+            symbol = value.shape[index].node.expr
+            bounds = program.range_constraints.get(symbol)
+            if bounds is not None:
+                taken = [axis.size_in(call) for call in sizes]
+                ends = min(int(bounds.lower), *taken), max(bounds.upper, *taken)
+                # as wide as what was tried, and no wider
+                program.range_constraints[symbol] = ValueRanges(*ends)
+    _erase_assertions(program.graph)
+    program.graph_module.recompile()
+
+
+def _without_assertions(program: ExportedProgram) -> torch.fx.GraphModule:
+    """Return what a file holds of a program: no assertion about sizes."""
+    module = program.module(check_guards=False)
+    # the hook checks the inputs against guards and ranges
+    module._forward_pre_hooks.clear()
+    _erase_assertions(module.graph)
+    module.recompile()
+    return module
+
+
+def _erase_assertions(graph: torch.fx.Graph) -> None:
+    for node in list(graph.nodes):
+        if "_assert" in str(node.target) and not node.users:
+            graph.erase_node(node)
+
+
+def agrees(run: nn.Module, calls: Calls, inputs: Sequence[Tensor]) -> bool:
+    """Return whether a graph gives what the module gives; each gets a copy of the inputs, into which it may write."""
+    expected = tensors_of(calls.run([tensor.clone() for tensor in inputs]))
+    try:
+        actual = tensors_of(run(*(tensor.clone() for tensor in inputs)))
+    except Exception:
+        return False
+    return len(actual) == len(expected) and all(map(_close, actual, expected))
+
+
+def _close(actual: Tensor, expected: Tensor) -> bool:
+    import torch
+
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return False
+    if not expected.is_floating_point():
+        return torch.equal(actual, expected)
+    # masks are infinite, and have no part in the scale
+    finite = expected[torch.isfinite(expected)].abs()
+    scale = float(finite.max()) if finite.numel() else 0.0
+    atol = GRAINS * torch.finfo(expected.dtype).eps * scale
+    return torch.allclose(actual, expected, rtol=0.0, atol=atol, equal_nan=True)

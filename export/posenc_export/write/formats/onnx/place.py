@@ -1,0 +1,19 @@
+"""The place of an ONNX file that a user names: whether a file is there at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from posenc_export.common.errors import BadInput
+
+
+def check_file(path: Path) -> None:
+    """Raise BadInput, in one line, where no file is, before anything is started that reads it."""
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot open {path}: {error}") from error
+    if is_folder:
+        raise BadInput(f"{path} is a folder: give the ONNX file in it, as {path / 'model.onnx'}")
+    if not is_file:
+        raise BadInput(f"{path} does not exist: give an ONNX file")

@@ -1,0 +1,160 @@
+"""TorchScript, by torch.jit.script.
+
+TorchScript numbers the types that it meets again in one process, so that scripts are compared without those numbers.
+Two processes list a module's constants in different orders, after Python's hash seed; the writer sorts them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any
+
+from posenc_export.common.errors import ExportFailed, check_machine
+from posenc_export.write.formats import Digests, Request, quiet, write_saved
+from posenc_export.write.formats.archives import ARCHIVE, STAMP
+
+if TYPE_CHECKING:
+    import torch
+
+    from posenc.encoding import Encoding
+
+FREEZE_BELOW = 2**26
+"""Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""
+
+CODE = 2**23
+"""Bytes that the code and the records of a script never reach."""
+
+VERSIONS = ("version", ".data/version")
+_WRITTEN_AT_THE_END = (*VERSIONS, "byteorder", ".data/serialization_id")
+"""Records of an archive that its writer adds by itself."""
+
+
+def _digests(scripted: torch.jit.ScriptModule) -> Digests:
+    """Return the digests of a script's archive."""
+    import torch
+
+    with quiet(), io.BytesIO() as buffer:
+        torch.jit.save(scripted, buffer)
+        return archive_digests(buffer)
+
+
+def archive_digests(path: Path | IO[bytes]) -> Digests:
+    """Digest the entries of an archive, without its stamps and the numbers that TorchScript gives to repeated types."""
+    import hashlib
+
+    with zipfile.ZipFile(path) as archive:
+        digests = {}
+        for name in archive.namelist():
+            # stamps say which graph it is, and are added after the digest
+            if not name.endswith((".debug_pkl", "serialization_id")) and not STAMP.fullmatch(name):
+                content = archive.read(name)
+                content = unmangled(content) if name.endswith((".py", ".pkl")) else content
+                digests[unmangled(name.encode()).decode()] = hashlib.sha256(content).digest()
+        return digests
+
+
+def unmangled(content: bytes) -> bytes:
+    """Return names without the numbers that TorchScript gives to types it meets again."""
+    return re.sub(rb"(\.|/)?___torch_mangle_\d+", b"", content)
+
+
+def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
+    """Return the script of a module; raise ExportFailed where TorchScript cannot compile it."""
+    import torch
+
+    with quiet():
+        try:
+            return torch.jit.script(encoding.module.eval())
+        except Exception as error:
+            check_machine(error)
+            raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
+
+
+@ARCHIVE("torchscript", file="model.pt", capture=script, digests=_digests)
+def write_torchscript(scripted: torch.jit.ScriptModule, request: Request, path: Path) -> None:
+    """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
+    write_saved(partial(save_script, scripted, request.trace), path)
+
+
+def save_script(scripted: torch.jit.ScriptModule, trace: tuple[torch.Tensor, ...], buffer: IO[bytes]) -> None:
+    """Save a script as files hold it, frozen where that keeps the bits."""
+    import torch
+
+    with quiet(), torch.no_grad():
+        tables = sum(t.nbytes for t in (*scripted.buffers(), *scripted.parameters()))
+        _save(_frozen(scripted, trace), tables, buffer)
+
+
+def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> None:
+    """Save a script so that its file is the same wherever it is made.
+
+    Debug records are left out, which hold the paths of sources; constants of a class, which torch lists in the order of
+    a set, are put in order.
+    """
+    import torch
+
+    with TemporaryDirectory(prefix="posenc-script-", ignore_cleanup_errors=True) as folder:
+        whole = str(Path(folder, "archive.pt"))  # a buffer would hold each table three times
+        _find_room(whole, tables)
+        torch.jit.save(scripted, whole)
+        # record by record: debug records are left out, and constants sorted
+        reader: Any = torch._C.PyTorchFileReader(whole)
+        writer = torch._C.PyTorchFileWriter(buffer)
+        # a script without tensors has it in a folder
+        version = next(name for name in VERSIONS if reader.has_record(name))
+        writer.set_min_version(int(reader.get_record(version)))
+        for name in reader.get_all_records():
+            if name not in _WRITTEN_AT_THE_END and not name.endswith(".debug_pkl"):
+                record = reader.get_record(name)
+                record = _constants_in_order(record) if name.endswith(".py") else record
+                writer.write_record(name, record, len(record))
+        writer.write_end_of_file()
+
+
+def _find_room(path: str, tables: int) -> None:
+    """Write a file as long as a script with so many bytes of tables, so that a full disk raises an error."""
+    # torch's own writer ends the process
+    with open(path, "wb") as file:
+        for _ in range(tables // CODE + 1):
+            file.write(bytes(CODE))
+
+
+def _constants_in_order(code: bytes) -> bytes:
+    """Return code in which the constants of a class, a line each, are sorted."""
+    return re.sub(
+        rb"(?:^  \w+ : Final\[.*\n)+", lambda lines: b"".join(sorted(lines[0].splitlines(True))), code, flags=re.M
+    )
+
+
+def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
+    """Freeze a script where that keeps the bits, and where its constants are small: PyTorch never frees them."""
+    import torch
+
+    size = sum(t.nbytes for t in scripted.buffers())
+    # a product with a parameter has bits that depend on where in memory that lies
+    if size > FREEZE_BELOW or any(True for _ in scripted.parameters()):
+        return scripted
+    frozen = torch.jit.freeze(scripted)
+    # a module may write into its inputs: each call gets copies
+    with_copies = ([tensor.clone() for tensor in trace] for _ in range(2))  # a module may write into its inputs
+    return frozen if _same(frozen(*next(with_copies)), scripted(*next(with_copies))) else scripted
+
+
+def _same(frozen: object, scripted: object) -> bool:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    pairs = zip(pytree.tree_leaves(frozen), pytree.tree_leaves(scripted), strict=True)
+    return all(torch.equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+
+
+def _explain_script(error: Exception) -> str:
+    """Return the first line of the compiler's error and the place in the source."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    place = next((line.strip() for line in lines if "File " in line and "line " in line), "")
+    return f"{lines[0].strip() if lines else type(error).__name__} {place}; leave it out with -f onnx"

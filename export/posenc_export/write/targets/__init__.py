@@ -1,0 +1,51 @@
+"""What is exported: a scheme, a model's config, a user's module or a whole model. Each has a maker of a `Target`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from posenc.encoding import Encoding
+from posenc.spec import Spec
+from posenc_export.bundle.rules import Rules, rules_of
+from posenc_models.asking.model import Question
+
+OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
+SCHEME_REFERENCE = "the scheme's float64 reference"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is exported.
+
+    Attributes:
+        name: That of a scheme, or package.module:factory.
+        encoding: The module, its ports, its reference.
+        spec: What was asked for.
+        params: The parameters that it is made with.
+        reference: What its outputs are held against, in words.
+        origin: For parameters that were read from a file: the place in it.
+        question: What the model of a config is to be asked.
+        notes: Lines for the report.
+        generates: How many tokens a causal language model is to write, greedily; 0 for anything else.
+    """
+
+    name: str
+    encoding: Encoding
+    spec: Spec
+    params: Mapping[str, object]
+    reference: str = SCHEME_REFERENCE
+    origin: Mapping[str, str] = field(default_factory=dict)
+    question: Question | None = None
+    notes: tuple[str, ...] = ()
+    generates: int = 0
+
+    @property
+    def rules(self) -> Rules:
+        """What is known of it before it is looked at."""
+        return rules_of(self.encoding.family)
+
+    @property
+    def folder(self) -> str:
+        """The default name of its bundle."""
+        return f"{self.name.rpartition(':')[2]}-{self.spec.mode}"

@@ -1,0 +1,140 @@
+"""A user's module in float64, also where its code narrows numbers: it then gives what its formula gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from posenc.ports import Array, Feeds, Integers, Port
+from posenc_export.common.arrays import FLOATS, call_on_arrays
+from posenc_export.common.errors import NoReference, check_machine, first_line
+from posenc_export.write.targets.copies import Copies
+
+WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+    torch.complex32: torch.complex128,
+}
+"""Dtypes and what they are widened to. Integers and flags stay, and floats of 8 bits, which are codes."""
+
+MAX_LETTERS = 200
+"""Letters of a reason; the rest is cut."""
+
+
+class Widening(TorchDispatchMode):
+    """Runs each operator in float64, whatever dtype it is asked for, or given tensors of.
+
+    Attributes:
+        failed: The first operator that does not run so, with the reason.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.failed = ""
+        self._twins: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload[..., object] | HigherOrderOperator,
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        """Run an operator on widened arguments, and widen its results."""
+        try:
+            if isinstance(func, HigherOrderOperator):
+                raise TypeError("it calls functions, which are not widened")
+            # an exact bit pattern of float32 means nothing in float64
+            if func is torch.ops.aten.view.dtype and _reads_bits(*args[:2]):
+                raise TypeError("it reads the bits of numbers, which are others in float64")
+            wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))
+            return pytree.tree_map(_result, func(*wide_args, **wide_kwargs))
+        except Exception as error:
+            self.failed = self.failed or f"{func} ({_words(error)})"
+            raise
+
+    def _widened(self, value: object) -> object:
+        """Return a dtype or a tensor widened; anything else as it is."""
+        if isinstance(value, torch.dtype):
+            return WIDE.get(value, value)
+        if not isinstance(value, Tensor) or value.dtype not in WIDE:
+            return value
+        # once for each tensor: a call may write into it, and read what it wrote
+        if id(value) not in self._twins:
+            self._twins[id(value)] = (value, value.to(WIDE[value.dtype]))
+        return self._twins[id(value)][1]
+
+
+def _reads_bits(tensor: object, dtype: object) -> bool:
+    """Return whether a view of another dtype reads bits, and not numbers that are widened alike."""
+    assert isinstance(tensor, Tensor)
+    assert isinstance(dtype, torch.dtype)
+    wide = {WIDE.get(tensor.dtype, tensor.dtype), WIDE.get(dtype, dtype)}
+    return len(wide) > 1 and any(dtype.is_floating_point or dtype.is_complex for dtype in wide)
+
+
+def _result(value: object) -> object:
+    return value.to(WIDE[value.dtype]) if isinstance(value, Tensor) and value.dtype in WIDE else value
+
+
+class OwnReference:
+    """The reference of a user's module: a copy of it in float64."""
+
+    def __init__(self, copies: Copies, ports: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
+        self.copies = copies
+        self.ports = ports
+        self.outputs = outputs
+
+    def __call__(self, feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        """Return the outputs in float64; raise NoReference where the module does not run in it."""
+        # astype copies: the module may write into its inputs
+        args = [feeds[port.name].astype(np.float64 if port.dtype in FLOATS else port.dtype) for port in self.ports]
+        outputs = call_in_float64(self.copies.wide(), args)
+        if len(outputs) != len(self.outputs):
+            raise NoReference(f"in float64 the module gives {len(outputs)} outputs, not {len(self.outputs)}")
+        return {port.name: out for port, out in zip(self.outputs, outputs, strict=True)}
+
+
+def call_in_float64(module: nn.Module, args: Sequence[Array]) -> list[Array]:
+    """Call a module of float64 weights on arrays, into which it may write.
+
+    Raises NoReference, with the operator, where it does not run in float64.
+    """
+    widening = Widening()
+    try:
+        with _float64_by_default(), widening:
+            return call_on_arrays(module, args)
+    except Exception as error:
+        check_machine(error)
+        reason = type(error).__name__ + (f": {_words(error)}" if str(error) else "")
+        raise NoReference(widening.failed or reason) from error
+
+
+def _words(error: Exception) -> str:
+    """Return the text of an error for a report: in a line that is not long."""
+    # addresses in memory would make two reports differ
+    text = re.sub(r"\b0x[0-9a-f]{6,}\b", "0x...", first_line(error))
+    return text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}..."
+
+
+@contextmanager
+def _float64_by_default() -> Iterator[None]:
+    """Have tensors that are made without a dtype be float64."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,56 @@
+"""A whole model as a target: what a folder of transformers holds, with the inputs and outputs that runtimes know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from posenc.encoding import Encoding
+from posenc.ports import Port
+from posenc.spec import Spec
+from posenc_export.common.errors import bad_input
+from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets import OWN_FLOAT64, Target
+from posenc_export.write.targets.copies import Copies
+from posenc_export.write.targets.ending import advised
+from posenc_export.write.targets.mask_readings import read_masks
+from posenc_export.write.targets.module import own_encoding
+from posenc_models import ModelFolder
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
+    """Return a whole model as a target.
+
+    Args:
+        folder: The model's folder, and its task.
+        spec: Its max_len alone counts: up to which length calls are tried.
+        seed: For random inputs.
+
+    Raises BadInput, in one line, where the model cannot be loaded, or is none of its task.
+    """
+    with bad_input():
+        whole = folder.build()
+        ports = parse_ports(whole.inputs)
+
+    def again() -> nn.Module:
+        return folder.build().module
+
+    def described(inputs: tuple[Port, ...]) -> Encoding:
+        return own_encoding(whole.module, inputs, spec.max_len, seed, again, names=whole.outputs)
+
+    with advised(Copies(whole.module, again).fresh, ports, spec.max_len, seed):
+        ports, notes = read_masks(ports, described, spec.max_len, seed)
+        encoding = described(ports)
+    return Target(
+        folder.name,
+        encoding,
+        replace(spec, mode="dynamic"),
+        {"task": folder.task.name},
+        reference=OWN_FLOAT64,
+        origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
+        notes=(*whole.notes, *notes),
+        generates=whole.generates,
+    )

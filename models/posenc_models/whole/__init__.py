@@ -1,0 +1,16 @@
+"""Whole models: a folder that `save_pretrained` wrote becomes one module, with names that runtimes know.
+
+>>> folder = ModelFolder.load(Path("llama"))
+>>> folder.task.name
+'text-generation'
+>>> folder.build().outputs[:3]
+('logits', 'present.0.key', 'present.0.value')
+
+`tasks` says what each task takes and gives, by the names that other tools have for them. `folder` reads a folder, and
+`modules` has the modules that call a model. Nothing here needs torch or transformers before `build`.
+"""
+
+from posenc_models.whole.folder import ModelFolder, WholeModel
+from posenc_models.whole.tasks import TASKS, Task
+
+__all__ = ["TASKS", "ModelFolder", "Task", "WholeModel"]
