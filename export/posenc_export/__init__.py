@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     from posenc_export.proof.exporter import ExportOptions, ExportResult
     from posenc_export.proof.judging.verdict import ValidateOptions
     from posenc_export.proof.report.result import ValidateResult
-    from posenc_export.read.extend.extend import ExtendOptions
-    from posenc_export.read.extend.result import Extended
-    from posenc_export.read.inspect import InspectOptions
-    from posenc_export.read.inspection import Inspection
+    from posenc_export.read import Extended, ExtendOptions, Inspection, InspectOptions
     from posenc_export.write.inputs.given import Inputs
     from posenc_export.write.targets import Target
     from posenc_models import ModelConfig, ModelFolder
@@ -158,8 +155,7 @@ def export(
         return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
 
     def page(result: ExportResult, bundle: Bundle) -> str:
-        from posenc_export.show.pages.content import content_of
-        from posenc_export.show.pages.page import page_of
+        from posenc_export.show.pages import content_of, page_of
 
         return page_of(content_of(result, bundle))
 
@@ -214,7 +210,7 @@ def report(
     """
     from posenc_export.proof.exporter.settings import with_fields
     from posenc_export.proof.judging.verdict import ValidateOptions
-    from posenc_export.show.pages.write import report_folder
+    from posenc_export.show.pages import report_folder
 
     chosen = with_fields(options or ValidateOptions(), settings)
     return report_folder(path_of(folder, "folder"), path_of(to, "to"), chosen, trust=trust, force=force)
@@ -244,7 +240,7 @@ def inspect(
     Raises BadInput where a file cannot be read, or where reading it takes too long or too much memory.
     """
     from posenc_export.proof.exporter.settings import with_fields
-    from posenc_export.read.inspect import InspectOptions, inspect_file
+    from posenc_export.read import InspectOptions, inspect_file
 
     held = {name: place for name, place in (("config", config), ("against", against)) if place is not None}
     places = {name: path_of(place, name) for name, place in held.items()}
@@ -302,7 +298,7 @@ def extend(
     Raises BadInput where nothing can be extended, as learned tables, or where it takes too long or too much memory.
     """
     from posenc_export.proof.exporter.settings import with_fields
-    from posenc_export.read.extend.extend import ExtendOptions, extend_file
+    from posenc_export.read import ExtendOptions, extend_file
 
     chosen = with_fields(options or ExtendOptions(), settings)
     if parameters is not None and not isinstance(parameters, Mapping):

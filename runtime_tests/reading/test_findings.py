@@ -7,15 +7,15 @@ import pytest
 from helpers.shared import ROOT, Cli
 from posenc_export.common.explanations import Explanation
 from posenc_export.proof.checks.catalogue import explanations
-from posenc_export.read.findings import FINDINGS, finding, findings
+from posenc_export.read.findings import FINDINGS, finding, finding_words
 
 
 def test_no_check_has_the_code_or_the_name_of_a_finding() -> None:
     checks = {word for entry in explanations() for word in (entry.code, entry.name)}
-    assert not checks & {word for entry in findings() for word in (entry.code, entry.name)}
+    assert not checks & {word for entry in finding_words() for word in (entry.code, entry.name)}
 
 
-@pytest.mark.parametrize("entry", findings(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", finding_words(), ids=lambda entry: entry.name)
 def test_each_text_says_something(entry: Explanation) -> None:
     code, asks, failure, remedy, example, _ = astuple(entry)
     assert asks.endswith("?"), code
@@ -40,4 +40,4 @@ def test_explain_says_all_of_a_finding(cli: Cli) -> None:
 
 def test_the_page_of_checks_has_the_findings() -> None:
     page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
-    assert all(f"| {entry.code} | `{entry.name}` |" in page for entry in findings())
+    assert all(f"| {entry.code} | `{entry.name}` |" in page for entry in finding_words())

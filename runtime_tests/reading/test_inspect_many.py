@@ -15,7 +15,7 @@ import yaml
 from helpers.graph_files import written
 from helpers.longer import ROWS, WIDTH, buffered, sinusoids
 from helpers.shared import ROOT, Cli
-from posenc_export.read.findings import USUAL, findings
+from posenc_export.read.findings import USUAL, finding_words
 
 NONE = "g (float[b, s, 4] x) => (float[b, s, 4] y) { y = Neg (x) }"
 
@@ -91,7 +91,7 @@ def test_sarif_has_a_rule_for_each_code_and_a_result_for_each_finding(cli: Cli, 
     log = json.loads(cli("inspect", str(models), "--format", "sarif").output)
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
-    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [entry.code for entry in findings()]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [entry.code for entry in finding_words()]
     read = [json.loads(cli("inspect", str(path), "--json").output) for path in sorted(models.rglob("*.onnx"))]
     expected = [(entry["code"], entry["severity"]) for inspection in read for entry in inspection["findings"]]
     assert [(result["ruleId"], result["level"]) for result in run["results"]] == expected

@@ -17,7 +17,7 @@ from posenc_export.proof.checks.catalogue import (
     markdown,
 )
 from posenc_export.proof.judging.verdict import AGREES, MODEL
-from posenc_export.read.findings import findings
+from posenc_export.read.findings import finding_words
 
 CODES = {
     "PE101": "integrity",
@@ -85,7 +85,7 @@ def test_a_code_and_a_name_are_given_once() -> None:
 
 def test_the_page_has_the_table_of_the_code() -> None:
     text = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
-    assert text == markdown(findings()), "run `posenc explain --markdown > docs/checks.md`"
+    assert text == markdown(finding_words()), "run `posenc explain --markdown > docs/checks.md`"
 
 
 def test_explain_lists_all_and_says_all_of_one(cli: Cli) -> None:
@@ -97,7 +97,7 @@ def test_explain_lists_all_and_says_all_of_one(cli: Cli) -> None:
         assert said.startswith("PE103 static-axis")
         assert all(text in said for text in (entry.asks, entry.failure, entry.remedy, entry.example))
     assert json.loads(cli("explain", "PE103", "--json").stdout)[0]["code"] == "PE103"
-    assert cli("explain", "--markdown").stdout == markdown(findings())
+    assert cli("explain", "--markdown").stdout == markdown(finding_words())
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 200])

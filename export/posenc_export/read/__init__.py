@@ -11,3 +11,52 @@
 A new operator is a function in `kernels`, a new finding an entry in `findings` and the place that finds it. A new
 encoding needs nothing here: its formula does it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_export.common.doors import door
+
+if TYPE_CHECKING:
+    from posenc_export.read.extend.extend import ExtendOptions, extend_file
+    from posenc_export.read.extend.lines import extension_lines
+    from posenc_export.read.extend.result import Extended
+    from posenc_export.read.findings import FINDINGS, USUAL, finding_words
+    from posenc_export.read.inspect import InspectOptions, inspect_file
+    from posenc_export.read.inspection import Encoding, Finding, Inspection
+    from posenc_export.read.report.schema import inspection_json
+    from posenc_export.read.report.text import body_lines, finding_lines, head_lines, last_line
+
+__all__ = [
+    "FINDINGS",
+    "USUAL",
+    "Encoding",
+    "ExtendOptions",
+    "Extended",
+    "Finding",
+    "InspectOptions",
+    "Inspection",
+    "body_lines",
+    "extend_file",
+    "extension_lines",
+    "finding_lines",
+    "finding_words",
+    "head_lines",
+    "inspect_file",
+    "inspection_json",
+    "last_line",
+]
+__getattr__ = door(
+    __name__,
+    {
+        "extend.extend": "ExtendOptions extend_file",
+        "extend.lines": "extension_lines",
+        "extend.result": "Extended",
+        "findings": "FINDINGS USUAL finding_words",
+        "inspect": "InspectOptions inspect_file",
+        "inspection": "Encoding Finding Inspection",
+        "report.schema": "inspection_json",
+        "report.text": "body_lines finding_lines head_lines last_line",
+    },
+)

@@ -14,7 +14,7 @@ USUAL: dict[str, Severity] = {}
 """How grave a finding is by default, by its name."""
 
 
-def findings() -> list[Explanation]:
+def finding_words() -> list[Explanation]:
     """Return the words of every finding, by their codes."""
     return sorted(FINDINGS.values(), key=lambda entry: entry.code)
 

@@ -14,7 +14,7 @@ from posenc_export.cli.output.helping import epilog
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.common.explanations import Explanation
 from posenc_export.proof.checks.catalogue import explanation, explanations, markdown
-from posenc_export.read.findings import FINDINGS, findings
+from posenc_export.read import FINDINGS, finding_words
 
 WIDEST = 100
 """The widest text, in columns, that is easy to read."""
@@ -43,7 +43,7 @@ def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
     if as_json and as_markdown:
         raise BadInput("--json and --markdown are two ways to print one list: give one of them")
     if as_markdown:
-        click.echo(markdown(findings()), nl=False)
+        click.echo(markdown(finding_words()), nl=False)
         return
     with bad_input():
         entries = entries_of_all() if check is None else [explanation(check, entries_of_all())]
@@ -55,7 +55,7 @@ def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
 
 def entries_of_all() -> list[Explanation]:
     """Return the words of every check and of every finding, by their codes."""
-    return [*explanations(), *findings()]
+    return [*explanations(), *finding_words()]
 
 
 def listed(entries: list[Explanation]) -> str:

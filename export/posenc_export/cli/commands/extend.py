@@ -79,9 +79,9 @@ def extend(model: Path, **values: Any) -> None:
     if values["as_json"]:
         print_json({**asdict(result), "passed": result.passed})
     elif not values["quiet"]:
-        from posenc_export.read.extend.lines import lines
+        from posenc_export.read import extension_lines
 
-        for line in lines(result):
+        for line in extension_lines(result):
             click.echo(one_line(line))
     if values["against"] is not None and result.passed:
         _prove(values)

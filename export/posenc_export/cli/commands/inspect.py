@@ -18,10 +18,10 @@ from posenc_export.cli.output.annotations import print_findings
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
 from posenc_export.common.errors import BadInput, PosencError, decoded, one_line
-from posenc_export.read.findings import findings
+from posenc_export.read import finding_words
 
 if TYPE_CHECKING:
-    from posenc_export.read.inspection import Finding, Inspection
+    from posenc_export.read import Finding, Inspection
 
 LATE = 3
 """The status of a file that a limit kept from being held against what was given."""
@@ -51,7 +51,7 @@ INPUTS = options(
 FAILING = options(
     several(
         "--fail-on",
-        [entry.code for entry in findings()],
+        [entry.code for entry in finding_words()],
         "Exit with 1 on this finding, whatever its severity, and on no other one.  [default: every error]",
         metavar="CODE",
     ),
@@ -123,7 +123,7 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
         if values["github"] or format_ == "github":
             print_findings(answer.findings, bool(values["github"]) and format_ in ("json", "sarif"))
     if format_ == "json":
-        from posenc_export.read.report.schema import inspection_json
+        from posenc_export.read import inspection_json
 
         read = [answer.inspection for answer in answers if answer.inspection]
         inspections = [inspection_json(inspection) for inspection in read]
@@ -269,14 +269,14 @@ def _silent(inspection: Inspection) -> None:
 
 def _print_head(inspection: Inspection) -> None:
     """Print what the file is, before it is interpreted."""
-    from posenc_export.read.report.text import head_lines
+    from posenc_export.read import head_lines
 
     for line in head_lines(inspection):
         click.echo(one_line(line))
 
 
 def _print_body(inspection: Inspection) -> None:
-    from posenc_export.read.report.text import body_lines, finding_lines, last_line
+    from posenc_export.read import body_lines, finding_lines, last_line
 
     for line in (*body_lines(inspection), *finding_lines(inspection.findings), last_line(inspection.findings)):
         click.echo(one_line(line))

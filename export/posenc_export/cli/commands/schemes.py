@@ -69,7 +69,7 @@ def write_gallery(chosen: list[Scheme], folder: Path) -> None:
     import tempfile
 
     from posenc_export.cli.output.gallery import site_of
-    from posenc_export.show.site.write import check_site, write_site
+    from posenc_export.show.site import check_site, write_site
 
     check_site(folder)
     with tempfile.TemporaryDirectory() as pictures:

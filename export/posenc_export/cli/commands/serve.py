@@ -39,10 +39,7 @@ def serve(bundle: Path, port: int | None, ort_web: Path | None, site: Path | Non
     The address has a secret part, and is printed. Nothing of the bundle is run but in the visitor's browser, and no
     file is served but those that its manifest lists.
     """
-    from posenc_export.show.serving.library import find_library
-    from posenc_export.show.serving.offer import offer_of
-    from posenc_export.show.serving.server import Server, serve_until_stopped
-    from posenc_export.show.serving.site import check_site, write_site
+    from posenc_export.show.serving import Server, check_site, find_library, offer_of, serve_until_stopped, write_site
 
     if site is not None and port is not None:
         raise BadInput("--site writes files, and serves nothing on --port: give one of them")

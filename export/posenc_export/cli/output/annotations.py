@@ -14,7 +14,7 @@ from posenc_export.proof.report.report import not_run
 if TYPE_CHECKING:
     from posenc_export.bundle.manifest import Manifest
     from posenc_export.proof.judging.verdict import Verdict
-    from posenc_export.read.inspection import Finding
+    from posenc_export.read import Finding
 
 DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 """Characters that a message must escape, as GitHub's runner reads them back; % comes first."""

@@ -10,8 +10,7 @@ from posenc import __version__
 from posenc.scheme import Scheme
 from posenc_export.cli.output.scheme_page import FORMS, SHARED, Links, Listed, listed, overview, section, shared_section
 from posenc_export.show.plots import draw_small
-from posenc_export.show.site.markdown import slug
-from posenc_export.show.site.page import Entry, Page, Site
+from posenc_export.show.site import Entry, Page, Site, slug
 
 NAME = "posenc schemes"
 SHARED_PAGE = f"schemes/{slug(SHARED)}.md"

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from posenc import __version__
 from posenc_export.common.errors import decoded
-from posenc_export.read.findings import USUAL, findings
+from posenc_export.read import USUAL, finding_words
 
 if TYPE_CHECKING:
     from posenc_export.common.explanations import Explanation
-    from posenc_export.read.inspection import Finding, Inspection
+    from posenc_export.read import Finding, Inspection
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -25,11 +25,11 @@ def sarif(read: Sequence[tuple[Path, Inspection]], unread: Sequence[tuple[Path, 
         read: files with what they hold.
         unread: files that could not be read, and why.
     """
-    codes = {entry.code: place for place, entry in enumerate(findings())}
+    codes = {entry.code: place for place, entry in enumerate(finding_words())}
     results = [_result(path, entry, codes) for path, inspection in read for entry in inspection.findings]
     notes = [{"level": "error", "message": {"text": why}, "locations": [_location(path, "")]} for path, why in unread]
     invocation: dict[str, object] = {"executionSuccessful": not unread, "toolExecutionNotifications": notes}
-    driver = {"name": "posenc", "version": __version__, "rules": [_rule(entry) for entry in findings()]}
+    driver = {"name": "posenc", "version": __version__, "rules": [_rule(entry) for entry in finding_words()]}
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],

@@ -15,8 +15,7 @@ from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.cli.output.scheme_list import typed
 from posenc_export.common.markdown import table
 from posenc_export.proof.exporter import ExportOptions
-from posenc_export.show.plots.encodings import seeded
-from posenc_export.show.plots.kinds import KINDS, kind_of
+from posenc_export.show.plots import KINDS, kind_of, seeded
 from posenc_export.write.formats import FORMATS
 
 HEAD = """# Schemes

@@ -21,7 +21,7 @@ from posenc_export.proof.foreign.recording import IN_FLOAT32
 from posenc_export.proof.foreign.reference import running
 from posenc_export.proof.foreign.weighing import MEMORY, weigh
 from posenc_export.proof.report.result import ValidateResult
-from posenc_export.read.inspect import InspectOptions, inspect_file
+from posenc_export.read import InspectOptions, inspect_file
 from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_export.write.targets import Target
 from posenc_models import ModelConfig, ModelFolder

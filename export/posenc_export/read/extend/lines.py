@@ -13,7 +13,7 @@ PHRASES = {
 }
 
 
-def lines(result: Extended) -> Iterator[str]:
+def extension_lines(result: Extended) -> Iterator[str]:
     """Yield what was rewritten, where positions end now, and what the proof says."""
     for table in result.tables:
         yield from _table(table)

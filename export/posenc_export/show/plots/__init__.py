@@ -14,15 +14,17 @@ from posenc.scheme import Scheme
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.show.plots.by_position import by_position
 from posenc_export.show.plots.curves import clock, error
-from posenc_export.show.plots.encodings import Parameters
+from posenc_export.show.plots.encodings import Parameters, seeded
 from posenc_export.show.plots.exported import exported
 from posenc_export.show.plots.heat import DPI, SMALL, heatmap
+from posenc_export.show.plots.kinds import KINDS, kind_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from posenc_export.read.inspection import Inspection
+    from posenc_export.read import Inspection
 
+__all__ = ["KINDS", "PICTURES", "check_picture", "draw", "draw_errors", "draw_small", "kind_of", "seeded"]
 FILES = (".png", ".svg", ".pdf")
 CARD = "#f6f6f6"
 """The background: dark letters stay legible on a dark page."""

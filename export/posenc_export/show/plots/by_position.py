@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_export.read.inspection import Encoding, Inspection
+from posenc_export.read import Encoding, Inspection
 from posenc_export.show.plots.curves import label_errors
 
 if TYPE_CHECKING:

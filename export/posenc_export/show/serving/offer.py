@@ -14,8 +14,7 @@ from posenc_export.bundle.schema import read_manifest
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.judging.verdict import Basis
 from posenc_export.proof.report.result import ValidateResult
-from posenc_export.show.pages.content import content_of
-from posenc_export.show.pages.page import page_of
+from posenc_export.show.pages import content_of, page_of
 from posenc_export.show.serving.library import Library
 from posenc_export.show.serving.resources import Resource, resources_of
 from posenc_export.show.serving.section import section_of
