@@ -24,6 +24,7 @@ from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.write.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.write.inputs.axis_names import words
+from posenc_models.whole.tasks import TASKS
 
 CLOSED = 141
 """The status of a command whose output was closed: as of a program that SIGPIPE ends."""
@@ -84,6 +85,12 @@ def complete_parameter(context: click.Context, parameter: click.Parameter, text:
     return [word for word in words if word.startswith(text)]
 
 
+TASK = choice(
+    "--task",
+    TASKS,
+    f"What the model is for: {', '.join(TASKS)}.  [default: what its config's architecture says]",
+    metavar="TASK",
+)
 PARAMS = click.option(
     *("-p", "--param", "params"),
     multiple=True,
