@@ -1,16 +1,13 @@
 """`posenc compat` on browsers: what it says is what was measured, and of what was not tried it says nothing."""
 
-from pathlib import Path
-
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.shared import one_of_each
+from helpers.shared import Once, one_of_each, sample_file
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.browsers import RUNS_IN, browser_claims
 from scripts.compat_table import BROWSERS, cells
-from scripts.old_runtimes import export
 from scripts.phones import samples
 
 IN_BROWSERS = list(cells(BROWSERS))
@@ -23,9 +20,8 @@ def model(name: str, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", one_of_each(list(samples()), lambda name: name in ("rope baked", "sine_2d dynamic")))
-def test_what_is_claimed_of_browsers_is_what_was_measured(tmp_path: Path, name: str) -> None:
-    export(samples()[name], tmp_path / "bundle")
-    claimed = {claim.runtime: claim for claim in browser_claims(read_onnx(tmp_path / "bundle" / "model.onnx"))}
+def test_what_is_claimed_of_browsers_is_what_was_measured(once: Once, name: str) -> None:
+    claimed = {claim.runtime: claim for claim in browser_claims(read_onnx(sample_file(once, name)))}
     for cell in (one for one in IN_BROWSERS if one.file == name):
         loads = claimed[cell.runtime].loads
         assert loads in ("not known", "yes" if cell.good else "no"), (cell, claimed[cell.runtime])

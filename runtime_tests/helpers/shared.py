@@ -78,4 +78,13 @@ def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[An
 
 Once = Callable[[str, Callable[[Path], None]], Path]
 
+
+def sample_file(once: Once, name: str) -> Path:
+    """The ONNX file of a sample of the tables on phones and browsers, written once for all tests that read it."""
+    from scripts.old_runtimes import export
+    from scripts.phones import samples
+
+    return once(f"sample {name}", lambda folder: export(samples()[name], folder / "bundle")) / "bundle" / "model.onnx"
+
+
 Sanitized = Callable[[str], Path]
