@@ -50,12 +50,21 @@ class WholeModel:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder with a config.json and weights, the task that it is exported for, and what says so: `load` makes it."""
+    """A folder with a config.json and weights: `load` makes it.
+
+    Args:
+        path: the folder.
+        config: what its config.json says.
+        task: what the model is exported for.
+        origin: what says so.
+        exact: whether exact positions take the place of a rotary model's own.
+    """
 
     path: Path
     config: Mapping[str, Any]
     task: Task
     origin: str = "architectures"
+    exact: bool = True
 
     @classmethod
     def load(cls, path: str | PathLike[str], task: str | None = None) -> Self:
@@ -98,12 +107,12 @@ class ModelFolder:
         return f"{self.config['model_type']}:{self.task.name}"
 
     def build(self) -> WholeModel:
-        """Load the model in float32, with exact positions in the place of its own where it is rotary.
+        """Load the model in float32; where it is rotary and `exact`, with exact positions in the place of its own.
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
         model = _loaded(self)
-        notes = [*_code_of_its_own(self, model), _exact(model)]
+        notes = [*_code_of_its_own(self, model), *([_exact(model)] if self.exact else [])]
         takes = inspect.signature(model.forward).parameters
         main = next(iter(self.task.inputs))
         if main not in takes:
