@@ -29,7 +29,7 @@ def test_no_line_is_longer_than_80_columns(cli: Cli, monkeypatch: pytest.MonkeyP
 def test_options_stand_under_headings_and_arguments_do_not(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page(cli, monkeypatch, "export")
     assert re.findall(r"^(\w[\w ]*):$", text, flags=re.MULTILINE) == [
-        *("The encoding", "Files", "Validation", "What is printed", "Other")
+        *("Whole models", "The encoding", "Files", "Validation", "What is printed", "Other")
     ]
     sections = dict(re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", text, flags=re.MULTILINE))
     assert re.findall(r"^  (\S+)", sections["Other"], flags=re.MULTILINE) == ["--version", "-h,"]

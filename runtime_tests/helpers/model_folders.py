@@ -83,6 +83,7 @@ SMALL: Mapping[str, Any] = {
 GROUPED: Mapping[str, Any] = {**SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
 SQUARE: Mapping[str, Any] = {**SMALL, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
 """For models whose heads have hidden_size / num_attention_heads features."""
+WINDOWS: Mapping[str, Any] = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
 PICTURES: Mapping[str, Any] = {
     "hidden_size": 16,
     "intermediate_size": 24,
@@ -125,10 +126,10 @@ MODELS: Mapping[str, Small] = {
     for small in (
         Small("Llama", "llama", CAUSAL, GROUPED),
         Small("Qwen2", "qwen2", CAUSAL, SQUARE),
-        Small("Qwen3", "qwen3", CAUSAL, {**GROUPED, "sliding_window": 16}),
+        Small("Qwen3", "qwen3", CAUSAL, {**GROUPED, **WINDOWS, "use_sliding_window": True}),
         Small("Qwen3-MoE", "qwen3_moe", CAUSAL, {**GROUPED, **EXPERTS, "num_experts": 4}),
         Small("Gemma 2", "gemma2", CAUSAL, {**GROUPED, "sliding_window": 16, "query_pre_attn_scalar": 8}),
-        Small("Gemma 3", "gemma3_text", CAUSAL, {**GROUPED, "sliding_window": 16, "query_pre_attn_scalar": 8}),
+        Small("Gemma 3", "gemma3_text", CAUSAL, {**GROUPED, **WINDOWS, "query_pre_attn_scalar": 8}),
         Small("Mistral", "mistral", CAUSAL, {**GROUPED, "sliding_window": 16}),
         Small("Mixtral", "mixtral", CAUSAL, {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}),
         Small(
@@ -138,7 +139,7 @@ MODELS: Mapping[str, Small] = {
             {**SQUARE, "rope_parameters": LONGROPE, "original_max_position_embeddings": 64},
         ),
         Small("SmolLM3", "smollm3", CAUSAL, {**SQUARE, "no_rope_layer_interval": 2}),
-        Small("OLMo 3", "olmo3", CAUSAL, {**SQUARE, "sliding_window": 16}),
+        Small("OLMo 3", "olmo3", CAUSAL, {**SQUARE, **WINDOWS}),
         Small("Granite", "granite", CAUSAL, {**SQUARE, "embedding_multiplier": 3.0, "logits_scaling": 2.0}),
         Small("DeepSeek-V3", "deepseek_v3", CAUSAL, {**SMALL, **EXPERTS, **LATENT}),
         Small("GPT-2", "gpt2", CAUSAL, {**SMALL, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256}),

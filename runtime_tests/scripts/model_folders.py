@@ -96,10 +96,10 @@ def measure(small: Small, folder: Path) -> Measured:
     task = small.task if small.title not in REFUSED else ""
     if status is None:
         return Measured(small.title, small.kind, task, "out of time", f"after {SECONDS} seconds", seconds=seconds)
-    if status not in (0, 1):
-        lines = [line for line in err.splitlines() if line.startswith("error: ")] or err.splitlines()
-        why = f"exit status {status}: {' / '.join(lines[-3:])}"
-        return Measured(small.title, small.kind, task, "refused", why, seconds=seconds)
+    if status not in (0, 1) or not out:
+        lines = [line.removeprefix("Error: ") for line in err.splitlines() if line.strip()]
+        verdict = "refused" if status == 2 and len(lines) == 1 else f"failed with status {status}"
+        return Measured(small.title, small.kind, task, verdict, " / ".join(lines[-3:]), seconds=seconds)
     report = json.loads(out)
     checks = {(row["subject"], row["check"]): row["status"] for row in report["verdicts"]}
     failed = [f"{row['check']}: {row['detail']}" for row in report["verdicts"] if row["status"] != "pass"]
@@ -192,7 +192,7 @@ def summary(found: Sequence[Measured], refused: Sequence[Measured]) -> str:
         f"{certified} of {len(found)} are certified, and {equal} of {len(decoders)} decoders write the tokens of "
         "eager and of `generate`.\n\n"
         f"{table(HEAD, map(row, found))}\n\n{why}"
-        f"Refused, as they should be:\n\n{table(('folder', 'what the command says'), map(refusal, refused))}\n"
+        f"Refused with exit status 2, as they should be:\n\n{table(('folder', 'what the command says'), map(refusal, refused))}\n"
     )
 
 
@@ -215,7 +215,7 @@ def row(model: Measured) -> tuple[str, ...]:
 
 def refusal(model: Measured) -> tuple[str, ...]:
     """Return a row of the table of folders that are refused."""
-    return model.title, model.why or model.verdict
+    return model.title, model.why if model.verdict == "refused" else f"{model.verdict}: {model.why}"
 
 
 def gather(wanted: Sequence[Small], kept: Path | None) -> Iterator[Measured]:

@@ -28,9 +28,11 @@ def number(
     return click.option(*names.split(), type=type_, default=default, multiple=many, metavar="N", help=text)
 
 
-def choice(names: str, words: Iterable[str], text: str, default: str | None = None) -> Declared:
-    """Declare an option that takes a word of those known."""
-    return click.option(*names.split(), type=Choice(list(words)), default=default, help=text)
+def choice(
+    names: str, words: Iterable[str], text: str, default: str | None = None, metavar: str | None = None
+) -> Declared:
+    """Declare an option that takes a word of those known; a metavar stands for many, which the text then lists."""
+    return click.option(*names.split(), type=Choice(list(words)), default=default, metavar=metavar, help=text)
 
 
 class Real(click.FloatRange):

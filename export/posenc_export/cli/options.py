@@ -24,6 +24,7 @@ from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.write.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.write.inputs.axis_names import words
+from posenc_models.whole.tasks import TASKS
 
 CLOSED = 141
 """The status of a command whose output was closed: as of a program that SIGPIPE ends."""
@@ -90,6 +91,12 @@ PARAMS = click.option(
     metavar="KEY=VALUE",
     help="A parameter; see `posenc schemes`.",
     shell_complete=complete_parameter,
+)
+TASK = choice(
+    "--task",
+    TASKS,
+    f"What the model is for: {', '.join(TASKS)}.  [default: what its config's architecture says]",
+    metavar="TASK",
 )
 SPEC = options(
     path(

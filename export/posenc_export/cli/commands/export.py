@@ -13,6 +13,7 @@ from posenc_export.cli.options import (
     SETTINGS,
     SPEC,
     SPOKEN,
+    TASK,
     VALIDATING,
     VERSION,
     WRITTEN,
@@ -27,7 +28,6 @@ from posenc_export.common.errors import BadInput, decoded, printable
 from posenc_export.proof.planning.scope import BUDGET
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
-from posenc_models.whole.tasks import TASKS
 
 PAGE = "report.html"
 """What --html adds."""
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.argument("scheme", required=False, shell_complete=complete_source)
 @options(
     path("--model", "Write a whole model of transformers: the folder that save_pretrained wrote.", "FOLDER"),
-    choice("--task", TASKS, "What the model is for.  [default: what its config's architecture says]"),
+    TASK,
     under="Whole models",
 )
 @SPEC

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import choice, named, number, path, real
-from posenc_export.cli.options import ASKED, CHECKED, SETTINGS, SPEC, SPOKEN, guarded, validate_options
+from posenc_export.cli.declared import named, number, path, real
+from posenc_export.cli.options import ASKED, CHECKED, SETTINGS, SPEC, SPOKEN, TASK, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, against_source
 from posenc_export.proof.planning.scope import BUDGET
-from posenc_models.whole.tasks import TASKS
 
 if TYPE_CHECKING:
     from posenc_export.proof.exporter import ExportOptions
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     path(
         "--model", "What FILE is to be: a whole model of transformers, a folder that save_pretrained wrote.", "FOLDER"
     ),
-    choice("--task", TASKS, "What the model is for.  [default: what its config's architecture says]"),
+    TASK,
     under="Whole models",
 )
 @SPEC
