@@ -30,7 +30,8 @@ def file(once: Once, model: Path) -> Path:
     """What transformers' own exporter makes of it: caches have other names than those of optimum."""
 
     def export(folder: Path) -> None:
-        from transformers.exporters import OnnxConfig, OnnxExporter
+        from transformers.exporters.configs import OnnxConfig
+        from transformers.exporters.exporter_onnx import OnnxExporter
 
         llama = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
         cache: Any = transformers.DynamicCache()

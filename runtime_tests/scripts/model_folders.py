@@ -185,6 +185,7 @@ def summary(found: Sequence[Measured], refused: Sequence[Measured]) -> str:
     decoders = [model for model in found if model.tokens is not None]
     certified = sum(model.verdict == "certified" for model in found)
     equal = sum(bool(model.tokens and model.generate) for model in decoders)
+    refusals = table(("folder", "what the command says"), map(refusal, refused))
     lines = [f"* {model.title}: {model.verdict}: {model.why}" for model in found if model.verdict != "certified"]
     why = "\n".join(lines) + "\n\n" if lines else ""
     return (
@@ -192,7 +193,7 @@ def summary(found: Sequence[Measured], refused: Sequence[Measured]) -> str:
         f"{certified} of {len(found)} are certified, and {equal} of {len(decoders)} decoders write the tokens of "
         "eager and of `generate`.\n\n"
         f"{table(HEAD, map(row, found))}\n\n{why}"
-        f"Refused with exit status 2, as they should be:\n\n{table(('folder', 'what the command says'), map(refusal, refused))}\n"
+        f"Refused with exit status 2, as they should be:\n\n{refusals}\n"
     )
 
 
