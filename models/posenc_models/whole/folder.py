@@ -276,13 +276,16 @@ def _exact(model: nn.Module) -> str:
 
 
 def _growing(said: Mapping[str, Any]) -> list[str]:
-    """Return a line on texts that grow past where longrope turns by other frequencies: cached keys keep theirs."""
+    """Return a line on texts that grow past where frequencies change at once: cached keys keep the earlier ones."""
+    from posenc.rope_types import ROPE_TYPES
+
     rope = said.get("rope_parameters") or {}
-    edge = rope.get("original_max_position_embeddings") or said.get("original_max_position_embeddings")
-    if rope.get("rope_type") != "longrope" or edge is None:
+    name = rope.get("rope_type")
+    if name not in ROPE_TYPES.names() or not ROPE_TYPES[name].by_length or ROPE_TYPES[name].in_graph:
         return []
+    edge = rope.get(ROPE_TYPES[name].by_length) or said.get(ROPE_TYPES[name].by_length)
     return [
-        f"longrope turns a call that goes beyond {edge} tokens by other frequencies: where a text grows past them, "
+        f"{name} turns a call that goes beyond {edge} tokens by other frequencies: where a text grows past them, "
         "give all of it again with an empty cache, as generate does"
     ]
 
