@@ -126,6 +126,8 @@ def test_caches_that_go_in_under_another_beginning_are_matched(tmp_path: Path) -
         ("input_past_key_values_layers_0_keys", "output_past_key_values_layers_0_keys"),
         ("past_key_self_1", "present_key_self_1"),
         ("past_key_values.layers.0.keys", "cache.layers.0.keys"),
+        ("past_key_values.0.key", "output.past_key_values.layers.0.keys"),
+        ("past_key_values.1.value", "cache.layers.1.values"),
     ],
 )
 def test_names_of_caches_before_and_after_a_call(past: str, present: str) -> None:

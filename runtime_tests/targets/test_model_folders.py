@@ -1,20 +1,24 @@
 """Whole models: a folder that save_pretrained wrote becomes one graph with the names that runtimes know."""
 
 import json
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
 import transformers
-from transformers import AutoConfig
+from safetensors.numpy import save_file
 
 import posenc_export
-from helpers.shared import Cli, Once
+from helpers.model_folders import CAUSAL, MODELS, REFUSED
+from helpers.shared import Cli, Once, one_of_each
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
@@ -22,49 +26,16 @@ from posenc_export.proof.generation import differences
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_models import ModelFolder
 
-SMALL: Mapping[str, Any] = {
-    "vocab_size": 32,
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 256,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-}
-GROUPED = {**SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
-MODELS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "llama": ("AutoModelForCausalLM", GROUPED),
-    "qwen3": ("AutoModelForCausalLM", {**GROUPED, "sliding_window": 16}),
-    "gemma3_text": ("AutoModelForCausalLM", {**GROUPED, "sliding_window": 16, "query_pre_attn_scalar": 8}),
-    "gpt2": ("AutoModelForCausalLM", {**SMALL, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256}),
-    "bloom": ("AutoModelForCausalLM", {**SMALL, "n_layer": 2, "n_head": 2}),
-    "bert": ("AutoModelForMaskedLM", SMALL),
-    "roberta": ("AutoModelForSequenceClassification", SMALL),
-    "vit": ("AutoModelForImageClassification", {**SMALL, "image_size": 16, "patch_size": 4}),
-}
-TASK = {
-    "AutoModelForCausalLM": "text-generation",
-    "AutoModelForMaskedLM": "fill-mask",
-    "AutoModelForSequenceClassification": "text-classification",
-    "AutoModelForImageClassification": "image-classification",
-}
+CERTIFIED = (
+    *("llama", "qwen3", "gemma3_text", "gpt2", "bloom", "bert", "roberta", "vit"),
+    *("phi3", "deepseek_v3", "gpt_oss", "deberta-v2"),
+)
+"""Models that tests export; a script exports all of them, for the table of docs/whole-models.md."""
 
 
 def saved(once: Once, kind: str) -> Path:
     """A folder with a small model of a type, its weights at random."""
-    auto, config = MODELS[kind]
-
-    def save(folder: Path) -> None:
-        torch.manual_seed(0)
-        model = getattr(transformers, auto).from_config(AutoConfig.for_model(kind, **config))
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.normal_(std=0.3)
-        model.save_pretrained(folder)
-
-    return once(f"model-{kind}", save)
+    return once(f"model-{kind}", MODELS[kind].save)
 
 
 # ---- what a folder is ------------------------------------------------------------------------------------------------
@@ -76,7 +47,7 @@ def folder_of(place: Path, config: object, *, weights: bool = True) -> Path:
     place.mkdir(exist_ok=True)
     (place / "config.json").write_text(json.dumps(config))
     if weights:
-        (place / "model.safetensors").touch()
+        save_file({"lm_head.weight": np.zeros((2, 2), np.float32)}, place / "model.safetensors")
     return place
 
 
@@ -89,6 +60,8 @@ def folder_of(place: Path, config: object, *, weights: bool = True) -> Path:
         ({"model_type": "llama"}, None, "has no architectures: give --task, one of text-generation"),
         ({**CONFIG, "architectures": ["LlamaForRewards"]}, None, "no task is known for LlamaForRewards: give --task"),
         ({**CONFIG, "is_encoder_decoder": True}, None, "has an encoder and a decoder, which are two graphs"),
+        ({**CONFIG, "is_encoder_decoder": True}, "feature-extraction", "which are two graphs: --model takes models of"),
+        ({**CONFIG, "text_config": {}, "vision_config": {}}, None, r"is several models in one \(text_config, vision_"),
     ],
 )
 def test_what_is_no_such_folder_is_said_in_a_line(tmp_path: Path, config: object, task: str, text: str) -> None:
@@ -102,15 +75,183 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
         ModelFolder.load(folder_of(tmp_path, CONFIG, weights=False))
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", one_of_each(MODELS, lambda kind: MODELS[kind].task))
 def test_the_task_is_that_of_the_architecture(once: Once, kind: str) -> None:
-    assert ModelFolder.load(saved(once, kind)).task.name == TASK[MODELS[kind][0]]
+    assert ModelFolder.load(saved(once, kind)).task.name == MODELS[kind].task
 
 
 def test_weights_of_another_head_are_refused(once: Once) -> None:
     folder = replace(ModelFolder.load(saved(once, "bert")), task=ModelFolder.load(saved(once, "roberta")).task)
     with pytest.raises(ValueError, match=r"has no weights for bert\.pooler.* more: is it a model for text-cl"):
         folder.build()
+
+
+def changed(once: Once, place: Path, kind: str, **values: object) -> Path:
+    """A model's folder whose config says something else than its weights."""
+    shutil.copytree(saved(once, kind), place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, **values}))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "text"),
+    [
+        (
+            {"hidden_size": 24},
+            None,
+            r"is not that of its weights: lm_head.weight has the shape \[32, 16\], not",
+        ),
+        ({"num_hidden_layers": 1}, None, r"it leaves out their model.layers.1.input_layernorm.weight and 8 more"),
+        ({"num_hidden_layers": 3}, None, r"has no weights for model.layers.2.input_layernorm.weight and 8 more"),
+        (
+            {"hidden_size": "wide"},
+            None,
+            "Validation error for field 'hidden_size': TypeError: .* expected int",
+        ),
+        (
+            {"num_attention_heads": 3},
+            None,
+            r"The hidden size \(16\) is not a multiple of the number of att",
+        ),
+        ({"model_type": "nonesuch"}, None, "has model type `nonesuch` but Transformers does not recognize this"),
+        ({"model_type": "own", "auto_map": {"AutoConfig": "own.A"}}, None, "'own' is code .* which is never run"),
+        ({}, "fill-mask", r"it has no model for fill-mask \(AutoModelForMaskedLM\) of model type 'llama'"),
+        ({}, "image-classification", "it has no model for image-classification"),
+    ],
+)
+def test_what_is_not_the_model_of_the_weights_is_refused(
+    once: Once, cli: Cli, values: dict[str, object], task: str | None, text: str
+) -> None:
+    """One line before anything is exported: transformers would draw what is missing at random."""
+    folder = changed(once, Path("model"), "llama", **values)
+    result = cli("export", "--model", str(folder), *(("--task", task) if task else ()), "-o", "whole")
+    assert result.exit_code == 2
+    (line,) = [line for line in result.output.splitlines() if line.strip()]
+    assert line.startswith("Error: ")
+    assert re.search(text, line), line
+    assert not Path("whole").exists()
+
+
+def test_code_beside_weights_is_not_run(once: Once, tmp_path: Path) -> None:
+    """Where transformers has the model type itself, its own class is exported, and a line says so."""
+    folder = changed(once, tmp_path / "model", "llama", auto_map={"AutoModelForCausalLM": "own.Own"})
+    (folder / "own.py").write_text("raise SystemExit('this code was run')")
+    notes = ModelFolder.load(folder).build().notes
+    assert notes[0] == "the folder's own code (auto_map) was not run: the model is transformers' LlamaForCausalLM"
+
+
+def test_what_a_config_leaves_out_has_its_default(once: Once, tmp_path: Path) -> None:
+    """Older files leave out what is the default of the class: 3 channels, two types of tokens."""
+    place = tmp_path / "vit"
+    shutil.copytree(saved(once, "vit"), place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({key: config[key] for key in config if key != "num_channels"}))
+    assert ModelFolder.load(place).build().inputs == ("pixel_values: float32[batch, 3, 16, 16]",)
+    folder = changed(once, tmp_path / "bert", "bert")
+    config = json.loads((folder / "config.json").read_text())
+    del config["type_vocab_size"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert ModelFolder.load(folder).build().inputs[2] == "token_type_ids: int64[batch, seq] < 2"
+
+
+def test_an_input_of_which_there_are_none_is_left_out(once: Once) -> None:
+    """DeBERTa's `forward` takes types of tokens, and its config says that there are 0 of them."""
+    names = [text.partition(":")[0] for text in ModelFolder.load(saved(once, "deberta-v2")).build().inputs]
+    assert names == ["input_ids", "attention_mask"]
+
+
+def cut(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def text_for_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1")
+
+
+def one_of_two(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    files = {"lm_head.weight": "model-00001-of-00002.safetensors", "norm": "model-00002-of-00002.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+
+
+def outside(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"norm": "../model.safetensors"}}))
+
+
+def no_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{'model_type'")
+
+
+FAULTY: Mapping[str, Callable[[Path], None]] = {
+    r"model\.safetensors cannot be read: it is cut off, or no safetensors \(.*not fully covered": cut,
+    r"model\.safetensors cannot be read: it is cut off, or no safetensors": text_for_weights,
+    r"model-00002-of-00002\.safetensors cannot be read: there is no such file": one_of_two,
+    r"index\.json must hold weight_map, an object of file names of its folder": outside,
+    r"config\.json cannot be read: Expecting property name": no_json,
+}
+
+
+@pytest.mark.parametrize("text", FAULTY)
+def test_faulty_files_are_said_before_torch_loads(tmp_path: Path, text: str) -> None:
+    folder = folder_of(tmp_path / "model", CONFIG)
+    FAULTY[text](folder)
+    assert re.search(text, refused_without_torch("--model", str(folder)))
+
+
+def refused_without_torch(*words: str) -> str:
+    """Return the line with which a command ends in a process of its own, with status 2, and without torch."""
+    program = (
+        "import atexit, os, sys; from posenc_export.__main__ import main; "
+        "atexit.register(lambda: 'torch' in sys.modules and os._exit(99)); main()"
+    )
+    command = [sys.executable, "-c", program, "export", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    path = folder_of(tmp_path / "model", CONFIG) / "model.safetensors"
+    assert "is a file: expected a folder that save_pretrained wrote" in refused_without_torch("--model", str(path))
+
+
+def test_an_output_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "model", CONFIG)
+    (tmp_path / "file").touch()
+    assert "file" in refused_without_torch("--model", str(folder), "-o", str(tmp_path / "file" / "whole"))
+
+
+REASONS = {
+    "T5": "has an encoder and a decoder, which are two graphs",
+    "BART": "has an encoder and a decoder, which are two graphs",
+    "Whisper": "has an encoder and a decoder, which are two graphs",
+    "Mamba": "MambaForCausalLM caches no keys and values: --model takes models whose layers all do",
+    "CLIP": "CLIPModel is several models in one (text_config, vision_config)",
+    "wav2vec2": "Wav2Vec2Model takes input_values, not input_ids: it is no model for feature-extraction",
+    "Qwen2-VL": "is several models in one (text_config, vision_config)",
+    "Llama with code of its own": "'own_llama' is code beside the weights (auto_map), which is never run",
+    "Llama without weights": "has no weights: expected model.safetensors or",
+}
+
+
+@pytest.mark.parametrize("title", one_of_each(REFUSED, lambda title: REASONS[title].partition(" ")[2]))
+def test_models_that_are_none_of_one_graph_are_refused(once: Once, cli: Cli, title: str) -> None:
+    folder = once(f"refused-{title.replace(' ', '-')}", REFUSED[title].save)
+    result = cli("export", "--model", str(folder), "-o", "whole")
+    assert result.exit_code == 2
+    (line,) = [line for line in result.output.splitlines() if line.strip()]
+    assert REASONS[title] in line
+    assert not Path("whole").exists()
+
+
+def test_longrope_says_where_a_text_is_given_again(once: Once) -> None:
+    assert any(
+        "beyond 64 tokens by other frequencies" in note for note in ModelFolder.load(saved(once, "phi3")).build().notes
+    )
 
 
 def test_options_of_other_sources_are_refused(once: Once, cli: Cli) -> None:
@@ -225,8 +366,8 @@ def test_logits_that_are_as_good_as_equal_are_no_fault(apart: float, wrong: int,
     assert all(text.startswith("token 2 is 8, expected 7 (logits ") for texts in found for text in texts)
 
 
-@pytest.mark.exhaustive  # scripts/model_folders.py does it for a list of models
-@pytest.mark.parametrize("kind", ["bloom", "gemma3_text", "vit"])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", CERTIFIED)
 def test_a_model_is_certified(once: Once, cli: Cli, kind: str) -> None:
     """One command: every check passes, and a bundle that is validated elsewhere says the same."""
     result = cli("export", "--model", str(saved(once, kind)), "--runtime", "ort-cpu", "--json", "-o", "whole")
@@ -234,5 +375,5 @@ def test_a_model_is_certified(once: Once, cli: Cli, kind: str) -> None:
     report = json.loads(result.stdout)
     names = {(verdict["subject"], verdict["check"]) for verdict in report["verdicts"] if verdict["status"] == "pass"}
     assert ("ort-cpu", "agrees") in names
-    assert (("ort-cpu", "generation") in names) is (MODELS[kind][0] == "AutoModelForCausalLM")
+    assert (("ort-cpu", "generation") in names) is (MODELS[kind].auto == CAUSAL)
     assert cli("validate", "whole", "--runtime", "ort-cpu").exit_code == 0

@@ -31,7 +31,7 @@ def number(
 def choice(
     names: str, words: Iterable[str], text: str, default: str | None = None, metavar: str | None = None
 ) -> Declared:
-    """Declare an option that takes a word of those known; with a metavar, the text says which those are."""
+    """Declare an option that takes a word of those known; a metavar stands for many, which the text then lists."""
     return click.option(*names.split(), type=Choice(list(words)), default=default, metavar=metavar, help=text)
 
 

@@ -85,18 +85,18 @@ def complete_parameter(context: click.Context, parameter: click.Parameter, text:
     return [word for word in words if word.startswith(text)]
 
 
-TASK = choice(
-    "--task",
-    TASKS,
-    f"What the model is for: {', '.join(TASKS)}.  [default: what its config's architecture says]",
-    metavar="TASK",
-)
 PARAMS = click.option(
     *("-p", "--param", "params"),
     multiple=True,
     metavar="KEY=VALUE",
     help="A parameter; see `posenc schemes`.",
     shell_complete=complete_parameter,
+)
+TASK = choice(
+    "--task",
+    TASKS,
+    f"What the model is for: {', '.join(TASKS)}.  [default: what its config's architecture says]",
+    metavar="TASK",
 )
 SPEC = options(
     path(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import named, number, real
-from posenc_export.cli.options import ASKED, CHECKED, SETTINGS, SPEC, SPOKEN, guarded, validate_options
+from posenc_export.cli.declared import named, number, path, real
+from posenc_export.cli.options import ASKED, CHECKED, SETTINGS, SPEC, SPOKEN, TASK, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
@@ -29,19 +29,27 @@ if TYPE_CHECKING:
             "posenc prove model.onnx --against my.model:make -i 'ids: int64[b, t] < 99'",
             "posenc prove model.onnx --against rope -p head_dim=8 -i ids=positions",
             "posenc prove model.onnx --from-hf config.json",
+            "posenc prove model.onnx --model my-llama",
             "posenc prove optimized.onnx --against model.onnx",
         ],
         STATUSES,
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @options(
     named(
         "--against",
-        "What MODEL is to be: package.module:factory, a scheme with -p, or another ONNX file, as before an optimizer.",
+        "What FILE is to be: package.module:factory, a scheme with -p, or another ONNX file, as before an optimizer.",
         "TARGET",
     ),
     under=ENCODING,
+)
+@options(
+    path(
+        "--model", "What FILE is to be: a whole model of transformers, a folder that save_pretrained wrote.", "FOLDER"
+    ),
+    TASK,
+    under="Whole models",
 )
 @SPEC
 @CHECKED
@@ -49,15 +57,15 @@ if TYPE_CHECKING:
 @options(
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
-    real("--memory", "Limit of the memory of reading MODEL.  [default: 8]", 8.0, "GIB"),
+    real("--memory", "Limit of the memory of reading FILE.  [default: 8]", 8.0, "GIB"),
     under="Validation",
 )
 @SPOKEN
 @guarded
-def prove(model: Path, **values: Any) -> None:
-    """Prove that MODEL, an ONNX file of any exporter, gives what TARGET gives; MODEL itself is left as it is.
+def prove(file: Path, **values: Any) -> None:
+    """Prove that FILE, an ONNX file of any exporter, gives what TARGET gives; FILE itself is left as it is.
 
-    Inputs are matched by their names, or by -i 'NAME_IN_MODEL=NAME_IN_TARGET', outputs by names, else in order.
+    Inputs are matched by their names, or by -i 'NAME_IN_FILE=NAME_IN_TARGET', outputs by names, else in order.
     """
     import posenc_export
     from posenc_export.proof.running.progress import expect
@@ -68,7 +76,7 @@ def prove(model: Path, **values: Any) -> None:
         expect(say, 2)
         spec: dict[str, Any] = dict(source.settings)
         result = posenc_export.prove(
-            model,
+            file,
             memory=values["memory"],
             against=source.source,
             inputs=(*source.inputs, *source.renames),
@@ -76,7 +84,7 @@ def prove(model: Path, **values: Any) -> None:
             parameters=source.parameters(),
             **spec,
         )
-    print_result(result, model, values)
+    print_result(result, file, values)
     end(result, values)
 
 

@@ -120,13 +120,16 @@ def check_target(name: str, inputs: Sequence[str]) -> None:
 def against_source(values: Values) -> TextSource:
     """Return what the options of `posenc prove` hold a file against; raise UsageError where they do not say it."""
     against: str | None = values["against"]
-    if against is None and values["from_hf"] is None:
+    if against is None and values["from_hf"] is None and values["model"] is None:
         raise click.UsageError(
-            "say what the file is to be: --against package.module:factory, a scheme or another ONNX file, or --from-hf"
+            "say what the file is to be: --against package.module:factory, a scheme or another ONNX file, --from-hf, "
+            "or --model"
         )
     renames = tuple(text for text in values["inputs"] if parse_rename(text))
     ports = tuple(text for text in values["inputs"] if text not in renames)
     values = {**values, "scheme": against, "inputs": ports}
+    if against is not None and values["model"] is not None:
+        raise click.UsageError("--against and --model both say what the file is to be: give one of them")
     if against is None or not against.endswith(ONNX):
         return replace(read_source(values), renames=renames)
     _check_module(against, {**values, "mode": _mode(values)})

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from posenc.encoding import Encoding
-from posenc.ports import Array
-from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.identity import PREFIX, Facts, stamps
-from posenc_export.bundle.manifest import Generation, Manifest
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.rules import rules_of
-from posenc_export.common.arrays import call_on_arrays
 from posenc_export.common.errors import ExportFailed, OpsetFailed
 from posenc_export.proof.exporter.asking import collect, start
 from posenc_export.proof.exporter.describe import describe
 from posenc_export.proof.exporter.draft import Draft, Written
+from posenc_export.proof.exporter.generating import generations_of
 from posenc_export.proof.exporter.identifying import facts_for
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.record import record_cases
 from posenc_export.proof.exporter.request import request_for
-from posenc_export.proof.generation import recorded
 from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.recording.record import worst_error
 from posenc_export.proof.stored.matching import digests_of
@@ -39,9 +34,6 @@ from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, requi
 from posenc_export.write.formats.onnx.traced import note_of
 from posenc_export.write.formats.ways import WAYS
 from posenc_export.write.targets import Target
-
-PROMPTS = (7, 3)
-"""How many tokens the prompts of a generation have: unlike, so that a batch of them is padded."""
 
 
 def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
@@ -61,31 +53,13 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     options.validation.progress("recording the eager outputs and the reference")
     draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
-    draft = replace(draft, generations=_generations(target, options))
+    draft = replace(draft, generations=generations_of(target, options))
     _stamp(draft.facts, options, folder, draft.cases)
     _write_required_operators(folder, options)
     write_golden(folder, draft.cases)
     manifest = describe(target, options, draft, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
-
-
-def _generations(target: Target, options: ExportOptions) -> tuple[Generation, ...]:
-    """Return the tokens that a causal language model writes behind prompts of random ids."""
-    if not target.generates:
-        return ()
-    options.validation.progress(f"writing {target.generates} tokens with the eager module")
-    inputs, outputs = target.encoding.inputs, target.encoding.outputs
-    module = target.encoding.uncalled().module
-    rng = np.random.default_rng(options.seed)
-    (end,) = (limits_of(port).end for port in inputs if port.name == "input_ids")
-    prompts = [rng.integers(0, end, size).tolist() for size in PROMPTS]
-
-    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
-        results = call_on_arrays(module, [feeds[port.name] for port in inputs])
-        return {port.name: array for port, array in zip(outputs, results, strict=True)}
-
-    return recorded(call, inputs, prompts, target.generates)
 
 
 def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, folder: Path) -> Draft:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 SIDE = re.compile(r"^(input|output|new|updated)?_?(past|present|cache|kv_cache|kv)(_key_values?)?_")
 """What names of a cache before and after a call differ in."""
+LAYER = re.compile(r"^layers?_(?=\d)")
+PLURAL = re.compile(r"(?<=key|lue)s$")
+"""What names of a cache differ in from exporter to exporter: layers.0.keys and 0.key."""
 
 PASSED_ON = frozenset(("Identity", "Cast"))
 """Operators behind which a cache is still the same."""
@@ -45,7 +48,7 @@ GIVES: Mapping[tuple[str, str], Mapping[int, int]] = {
 def plain_name(name: str) -> str:
     """Return the name of a part of a cache without what says that it goes in or comes out; nothing for other names."""
     plain = identifier(name)
-    return SIDE.sub("", plain) if SIDE.match(plain) else ""
+    return PLURAL.sub("", LAYER.sub("", SIDE.sub("", plain))) if SIDE.match(plain) else ""
 
 
 def names_of_caches(file: ForeignFile, target: Target, names: Mapping[str, str], seed: int) -> dict[str, str]:
@@ -60,7 +63,8 @@ def names_of_caches(file: ForeignFile, target: Target, names: Mapping[str, str],
         seed: For the numbers that go in.
     """
     own = {port.name for port in target.encoding.outputs}
-    if target.rules.registered or own & {value.name for value in file.outputs}:
+    theirs = {value.name for value in file.outputs}
+    if target.rules.registered or own <= theirs:
         return {}
     given = _given(file, target, names)
     pairs = _by_name(file)
@@ -74,9 +78,11 @@ def names_of_caches(file: ForeignFile, target: Target, names: Mapping[str, str],
         for after, before in pairs.items()
         if (port := ports.get(before, identifier(before))) in continued
     }
-    settled = {*names.values()}
+    settled = {*names.values(), *(own & theirs)}
     twice = {port for port, times in Counter(caches.values()).items() if times > 1}
-    kept = {n: port for n, port in caches.items() if n not in names and port not in settled and port not in twice}
+    kept = {
+        n: port for n, port in caches.items() if n not in {*names, *own} and port not in settled and port not in twice
+    }
     return {**given, **kept}
 
 

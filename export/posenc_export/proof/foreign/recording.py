@@ -13,6 +13,7 @@ from posenc_export.common.errors import one_line
 from posenc_export.proof.exporter.asking import collect, start
 from posenc_export.proof.exporter.describe import describe
 from posenc_export.proof.exporter.draft import Draft
+from posenc_export.proof.exporter.generating import generations_of
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.record import call_in_cases
 from posenc_export.proof.exporter.request import request_for
@@ -54,11 +55,16 @@ def write_proof(
         cases = tuple(golden for golden in draft.cases if golden.case.max_position < target.spec.max_len)
         words = f"angles as models compute them, in float32: held up to position {target.spec.max_len - 1:,}"
         draft = replace(draft, cases=cases, notes=(*draft.notes, words))
-    if (dtype := half_of(file.model)) and not target.rules.derived_tolerances:
+    dtype = half_of(file.model)
+    if dtype and not target.rules.derived_tolerances:
         words = f"its weights are {dtype}: outputs may be off by what it costs the target to round at every step"
         cases = with_half(encoding, draft.cases, dtype, options.seed)
         draft = replace(draft, cases=cases, notes=(*draft.notes, words))
     draft = collect(asking, target, draft, options.seed)
+    if target.generates and dtype:
+        draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: weights of {dtype} may write others"))
+    else:
+        draft = replace(draft, generations=generations_of(target, options))
     write_golden(folder, draft.cases)
     manifest = _of_file(describe(target, options, draft, folder), file, match)
     write_json(folder / MANIFEST, manifest.to_json())

@@ -104,10 +104,12 @@ def prove_source(
     if end is not None and end < parts.spec.max_len:
         words = f"{file.path.name} ends at {end:,} positions, and refuses more: longer calls are not tried"
         noted = replace(noted, notes=(*noted.notes, words))
+    # files of other programs compute positions as the model does
+    source = replace(against, exact=False) if isinstance(against, ModelFolder) else against
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
     def made(fitting: Spec) -> Target:
-        return target(against, spec=fitting, inputs=file.ports, seed=noted.seed, parameters=values)
+        return target(source, spec=fitting, inputs=file.ports, seed=noted.seed, parameters=values)
 
     def make() -> Target:
         fitting = spec_for(parts, against, values)

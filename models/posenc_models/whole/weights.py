@@ -1,0 +1,54 @@
+"""The files of weights in a model's folder: whether all are there, and whole. torch is not loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from posenc.strict_json import read_json
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def check_weights(folder: Path) -> None:
+    """Raise ValueError, in one line, where files of weights are missing, cut off, or no safetensors."""
+    for path in _files(folder):
+        why = _fault(path)
+        if why:
+            raise ValueError(f"{path} cannot be read: {why}")
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder's weights; transformers prefers the single one, too."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    index = folder / INDEX
+    if not index.is_file():
+        raise ValueError(f"{folder} has no weights: expected {WEIGHTS} or {INDEX}")
+    try:
+        content = read_json(index)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{index} cannot be read: {error}") from None
+    named = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(named, dict) or not named or not all(map(_is_file_name, named.values())):
+        raise ValueError(f"{index} must hold weight_map, an object of file names of its folder")
+    return [folder / name for name in sorted(set(named.values()))]
+
+
+def _is_file_name(name: object) -> bool:
+    """Whether a name is a file's, and leads nowhere else."""
+    return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
+
+
+def _fault(path: Path) -> str:
+    """Return what is wrong with a file of weights, or nothing; its head alone is read."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise ValueError("a model's folder takes transformers: pip install transformers") from None
+    try:
+        with safe_open(path, framework="numpy"):
+            return ""
+    except FileNotFoundError:
+        return "there is no such file"
+    except (SafetensorError, OSError) as error:
+        return f"it is cut off, or no safetensors ({error})"

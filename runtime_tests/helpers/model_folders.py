@@ -1,0 +1,263 @@
+"""Folders with small models of transformers, as `save_pretrained` writes them: two layers, random weights."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CAUSAL, MASKED = "AutoModelForCausalLM", "AutoModelForMaskedLM"
+SEQUENCES, IMAGES = "AutoModelForSequenceClassification", "AutoModelForImageClassification"
+FEATURES = "AutoModel"
+TASK = {
+    CAUSAL: "text-generation",
+    MASKED: "fill-mask",
+    SEQUENCES: "text-classification",
+    IMAGES: "image-classification",
+    FEATURES: "image-feature-extraction",
+}
+
+
+@dataclass(frozen=True)
+class Small:
+    """A small model.
+
+    Args:
+        title: what its makers call it.
+        kind: its model type.
+        auto: the class of transformers that makes it.
+        config: what its config says.
+        added: what its config.json says beside that.
+        weights: whether the folder has any.
+        seed: of the weights: one at which a decoder writes many different tokens.
+    """
+
+    title: str
+    kind: str
+    auto: str = CAUSAL
+    config: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, Any] = field(default_factory=dict)
+    weights: bool = True
+    seed: int = 1
+
+    @property
+    def task(self) -> str:
+        """The task that the folder is for."""
+        return TASK[self.auto]
+
+    def save(self, folder: Path) -> None:
+        """Write the folder, with weights at random: wide ones, at which what a model says depends on positions."""
+        import torch
+        import transformers
+
+        torch.manual_seed(self.seed)
+        config = transformers.AutoConfig.for_model(self.kind, **self.config)
+        model = getattr(transformers, self.auto).from_config(config)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.normal_(std=0.3)
+                # a norm that multiplies by numbers around 0 lets little of its input through
+                if parameter.dim() == 1 and name.endswith("weight"):
+                    parameter.add_(1.0)
+        model.save_pretrained(folder)
+        if self.added:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            (folder / "config.json").write_text(json.dumps({**config, **self.added}), encoding="utf-8")
+        if not self.weights:
+            (folder / "model.safetensors").unlink()
+
+
+SMALL: Mapping[str, Any] = {
+    "vocab_size": 32,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+    # tied to its words, a model at random writes one token for ever
+    "tie_word_embeddings": False,
+}
+GROUPED: Mapping[str, Any] = {**SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+SQUARE: Mapping[str, Any] = {**SMALL, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
+"""For models whose heads have hidden_size / num_attention_heads features."""
+WINDOWS: Mapping[str, Any] = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
+PICTURES: Mapping[str, Any] = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": 16,
+    "patch_size": 4,
+}
+EXPERTS: Mapping[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
+LONGROPE: Mapping[str, Any] = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.3, 1.6],
+    "long_factor": [1.0, 1.9, 4.0, 9.0],
+    "original_max_position_embeddings": 64,
+}
+LATENT: Mapping[str, Any] = {
+    "num_key_value_heads": 2,
+    "q_lora_rank": 8,
+    "kv_lora_rank": 8,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+}
+WORDS: Mapping[str, Any] = {
+    "vocab_size": 32,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "tie_word_embeddings": False,
+}
+
+MODELS: Mapping[str, Small] = {
+    small.kind: small
+    for small in (
+        Small("Llama", "llama", CAUSAL, GROUPED),
+        Small("Qwen2", "qwen2", CAUSAL, SQUARE),
+        Small("Qwen3", "qwen3", CAUSAL, {**GROUPED, **WINDOWS, "use_sliding_window": True}),
+        Small("Qwen3-MoE", "qwen3_moe", CAUSAL, {**GROUPED, **EXPERTS, "num_experts": 4}),
+        Small("Gemma 2", "gemma2", CAUSAL, {**GROUPED, "sliding_window": 16, "query_pre_attn_scalar": 8}),
+        Small("Gemma 3", "gemma3_text", CAUSAL, {**GROUPED, **WINDOWS, "query_pre_attn_scalar": 8}),
+        Small("Mistral", "mistral", CAUSAL, {**GROUPED, "sliding_window": 16}),
+        Small("Mixtral", "mixtral", CAUSAL, {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}),
+        Small(
+            "Phi-3 (longrope)",
+            "phi3",
+            CAUSAL,
+            {**SQUARE, "rope_parameters": LONGROPE, "original_max_position_embeddings": 64},
+        ),
+        Small("SmolLM3", "smollm3", CAUSAL, {**SQUARE, "no_rope_layer_interval": 2}),
+        Small("OLMo 3", "olmo3", CAUSAL, {**SQUARE, **WINDOWS}),
+        Small("Granite", "granite", CAUSAL, {**SQUARE, "embedding_multiplier": 3.0, "logits_scaling": 2.0}),
+        Small("DeepSeek-V3", "deepseek_v3", CAUSAL, {**SMALL, **EXPERTS, **LATENT}),
+        Small("GPT-2", "gpt2", CAUSAL, {**SMALL, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256}),
+        Small("GPT-NeoX", "gpt_neox", CAUSAL, {**SQUARE, "num_key_value_heads": 4}),
+        Small("Falcon", "falcon", CAUSAL, {**SQUARE, "num_kv_heads": 1, "new_decoder_architecture": False}),
+        Small("BLOOM", "bloom", CAUSAL, {**SMALL, "n_layer": 2, "n_head": 2}, seed=0),
+        Small("MPT", "mpt", CAUSAL, {**WORDS, "d_model": 16, "n_layers": 2, "n_heads": 2, "max_seq_len": 256}),
+        Small("StableLM", "stablelm", CAUSAL, SQUARE),
+        Small("Cohere 2", "cohere2", CAUSAL, {**GROUPED, "sliding_window": 16, "sliding_window_pattern": 2}, seed=2),
+        Small(
+            "GPT-OSS",
+            "gpt_oss",
+            CAUSAL,
+            {**GROUPED, "sliding_window": 16, "num_local_experts": 4, "num_experts_per_tok": 2},
+        ),
+        Small(
+            "ModernBERT",
+            "modernbert",
+            MASKED,
+            {**SMALL, "local_attention": 16, "global_attn_every_n_layers": 2, "cls_token_id": 1, "sep_token_id": 2},
+        ),
+        Small("BERT", "bert", MASKED, SMALL),
+        Small("RoBERTa", "roberta", SEQUENCES, SMALL),
+        Small(
+            "DeBERTa v2",
+            "deberta-v2",
+            MASKED,
+            {
+                **SMALL,
+                "relative_attention": True,
+                "position_buckets": 16,
+                "pos_att_type": ["p2c", "c2p"],
+                "share_att_key": True,
+                "norm_rel_ebd": "layer_norm",
+                "position_biased_input": False,
+            },
+        ),
+        Small("ViT", "vit", IMAGES, PICTURES),
+        Small("DINOv2", "dinov2", IMAGES, PICTURES),
+        Small("DINOv3", "dinov3_vit", FEATURES, PICTURES),
+        Small(
+            "Swin",
+            "swin",
+            IMAGES,
+            {
+                "image_size": 32,
+                "patch_size": 2,
+                "embed_dim": 8,
+                "depths": [2, 2],
+                "num_heads": [2, 4],
+                "window_size": 4,
+            },
+        ),
+        Small("SigLIP's vision", "siglip_vision_model", FEATURES, PICTURES),
+        Small("CLIP's vision", "clip_vision_model", FEATURES, PICTURES),
+    )
+}
+"""The models that are exported, by their types."""
+
+TWO_STACKS: Mapping[str, Any] = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
+SEQ2SEQ, SPEECH, TALKS = "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForImageTextToText"
+OWN_CODE: Mapping[str, Any] = {
+    "model_type": "own_llama",
+    "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.Own"},
+}
+REFUSED: Mapping[str, Small] = {
+    small.title: small
+    for small in (
+        Small("T5", "t5", SEQ2SEQ, {**WORDS, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}),
+        Small("BART", "bart", SEQ2SEQ, {**WORDS, **TWO_STACKS, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}),
+        Small(
+            "Whisper",
+            "whisper",
+            SPEECH,
+            {
+                **WORDS,
+                **TWO_STACKS,
+                "decoder_start_token_id": 1,
+                "num_mel_bins": 8,
+                "encoder_attention_heads": 2,
+                "decoder_attention_heads": 2,
+                "encoder_ffn_dim": 16,
+                "decoder_ffn_dim": 16,
+            },
+        ),
+        Small("Mamba", "mamba", CAUSAL, {**WORDS, "hidden_size": 16, "state_size": 4, "num_hidden_layers": 2}),
+        Small(
+            "CLIP",
+            "clip",
+            FEATURES,
+            {"text_config": {**SMALL, "eos_token_id": 2}, "vision_config": PICTURES, "projection_dim": 8},
+        ),
+        Small(
+            "wav2vec2",
+            "wav2vec2",
+            FEATURES,
+            {
+                **SMALL,
+                "eos_token_id": 2,
+                "conv_dim": [8, 8],
+                "conv_stride": [5, 2],
+                "conv_kernel": [10, 3],
+                "num_feat_extract_layers": 2,
+                "num_conv_pos_embeddings": 8,
+                "num_conv_pos_embedding_groups": 2,
+            },
+        ),
+        Small(
+            "Qwen2-VL",
+            "qwen2_vl",
+            TALKS,
+            {
+                "text_config": {**SQUARE, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}},
+                "vision_config": {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4},
+            },
+        ),
+        Small("Llama with code of its own", "llama", CAUSAL, GROUPED, OWN_CODE),
+        Small("Llama without weights", "llama", CAUSAL, GROUPED, weights=False),
+    )
+}
+"""Folders that are refused, each in one line."""

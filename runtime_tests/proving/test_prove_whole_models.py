@@ -1,0 +1,116 @@
+"""`posenc prove --model`: files of other exporters are held against a whole model, with its cache and its tokens."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+import transformers
+from onnx import ModelProto, helper, numpy_helper
+
+from helpers.model_folders import MODELS
+from helpers.shared import Cli, Once
+from posenc_models import ModelFolder
+
+HEADS, FEATURES = 2, 8
+
+
+@pytest.fixture
+def model(once: Once) -> Path:
+    """The folder of a small Llama."""
+    return once("model-llama", MODELS["llama"].save)
+
+
+@pytest.fixture
+def file(once: Once, model: Path) -> Path:
+    """What transformers' own exporter makes of it: caches have other names than those of optimum."""
+
+    def export(folder: Path) -> None:
+        from transformers.exporters.configs import OnnxConfig
+        from transformers.exporters.exporter_onnx import OnnxExporter
+
+        llama = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+        cache: Any = transformers.DynamicCache()
+        for layer in range(2):
+            cache.update(torch.randn(2, HEADS, 5, FEATURES), torch.randn(2, HEADS, 5, FEATURES), layer)
+        inputs: dict[str, Any] = {
+            "input_ids": torch.randint(0, 32, (2, 3)),
+            "attention_mask": torch.ones(2, 8, dtype=torch.int64),
+            "position_ids": torch.arange(5, 8).expand(2, 3).contiguous(),
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+        OnnxExporter().export(llama, inputs, config=OnnxConfig(dynamic=True)).save_pretrained(folder / "written")
+
+    return once("llama-of-transformers", export) / "written" / "model.onnx"
+
+
+def test_exact_positions_are_not_asked_of_files(model: Path) -> None:
+    """What a file is held against keeps the model's own rotary module: exporters write that."""
+    folder = ModelFolder.load(model)
+    names = {type(module).__name__ for module in replace(folder, exact=False).build().module.modules()}
+    assert "LlamaRotaryEmbedding" in names
+    assert "LlamaRotaryEmbedding" not in {type(module).__name__ for module in folder.build().module.modules()}
+
+
+def test_a_file_is_held_against_one_thing(cli: Cli, model: Path) -> None:
+    value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])
+    same = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "same", [value], [same])
+    for words, text in (
+        (("--model", str(model), "--against", "rope"), "--against and --model both say what the file is to be"),
+        (("--task", "fill-mask", "--against", "rope"), "--task says what a whole model is for: give --model with it"),
+        (("--model", str(model), "-p", "a=1"), "-p is not for whole models"),
+        (("--model", str(model), "--task", "fill-mask"), "it has no model for fill-mask"),
+    ):
+        path = Path("some.onnx")
+        onnx.save(helper.make_model(graph), path)
+        result = cli("prove", str(path), *words)
+        assert (result.exit_code, text in result.output) == (2, True), result.output
+
+
+def report_of(cli: Cli, file: Path, model: Path) -> tuple[int, dict[tuple[str, str], str]]:
+    """Prove a file; return the exit status, and what came of each check."""
+    result = cli("prove", str(file), "--model", str(model), "--runtime", "ort-cpu", "--json")
+    assert result.exit_code in (0, 1), result.output
+    report = json.loads(result.stdout)
+    return result.exit_code, {(row["subject"], row["check"]): row["status"] for row in report["verdicts"]}
+
+
+@pytest.mark.exhaustive  # an export and a proof take a minute
+def test_what_transformers_exports_is_certified(cli: Cli, file: Path, model: Path) -> None:
+    status, checks = report_of(cli, file, model)
+    assert (status, checks["ort-cpu", "agrees"], checks["ort-cpu", "generation"]) == (0, "pass", "pass")
+
+
+def behind(model: ModelProto, name: str, operator: str, number: float) -> None:
+    """Let a graph compute with an input and a number in the place of the input."""
+    dtype = next(value.type.tensor_type.elem_type for value in model.graph.input if value.name == name)
+    constant = numpy_helper.from_array(helper.tensor_dtype_to_np_dtype(dtype).type(number), "number")
+    for node in model.graph.node:
+        node.input[:] = ["changed" if one == name else one for one in node.input]
+    model.graph.initializer.append(constant)
+    model.graph.node.insert(0, helper.make_node(operator, [name, "number"], ["changed"]))
+
+
+FAULTS: dict[str, Callable[[ModelProto], None]] = {
+    "the mask is not read": lambda model: behind(model, "attention_mask", "Max", 1),
+    "positions go half as fast": lambda model: behind(model, "position_ids", "Div", 2),
+    "positions end at 99": lambda model: behind(model, "position_ids", "Min", 99),
+    "keys of a layer are not read": lambda model: behind(model, "input.past_key_values.layers.1.keys", "Mul", 0.0),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fault", FAULTS)
+def test_wrong_files_are_refused(cli: Cli, file: Path, model: Path, fault: str) -> None:
+    wrong = onnx.load(file)
+    FAULTS[fault](wrong)
+    onnx.save(wrong, "wrong.onnx")
+    status, checks = report_of(cli, Path("wrong.onnx"), model)
+    assert (status, checks["ort-cpu", "agrees"]) == (1, "fail")
+    assert checks["ort-cpu", "generation"] == "fail"
