@@ -138,7 +138,20 @@ def test_a_temperature_that_is_one_in_a_short_call(tmp_path: Path) -> None:
     r = Unsqueeze (f, axis1)  y = Mul (q, r) }"""
     tables = {"steps": np.array(8192, np.float32), "unit": np.array(1, np.float32)}
     made = read(tmp_path, body, tables)
-    assert [entry.place for entry in made.not_judged] == ["Mul#10"]
+    assert [(entry.nodes, entry.scheme) for entry in made.encodings] == [
+        (("Mul#10",), "attention_temperature -p beta=1 -p step=8192 -p offset=0")
+    ]
+    assert not made.not_judged
+
+
+def test_a_factor_that_no_formula_has_far_out(tmp_path: Path) -> None:
+    body = """cooled (float[1, 2, seq, 16] q) => (float[1, 2, seq, 16] y) {
+    sh = Shape (q)  length = Gather (sh, two)  n = Range (zero, length, one)  p = Cast <to = 1> (n)
+    step = Div (p, steps)  whole = Floor (step)  more = Add (whole, unit)  f = Sqrt (more)
+    r = Unsqueeze (f, axis1)  y = Mul (q, r) }"""
+    tables = {"steps": np.array(8192, np.float32), "unit": np.array(1, np.float32)}
+    made = read(tmp_path, body, tables)
+    assert [entry.place for entry in made.not_judged] == ["Mul#9"]
 
 
 def test_scores_that_are_chosen_by_distance(tmp_path: Path) -> None:

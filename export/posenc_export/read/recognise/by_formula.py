@@ -16,9 +16,11 @@ from posenc_export.read.recognise.rotations_by_place import PlaceRotation, retur
 from posenc_export.read.recognise.sinusoidal import timestep_form
 from posenc_export.read.recognise.trails import numbers_of
 from posenc_export.read.recognise.waves import spacing_of_dtype
-from posenc_export.read.recognise.windows import sides_of
+from posenc_export.read.recognise.windows import boxes_of, sides_of
 from posenc_export.read.values import Array, Meeting, Position, Run
 
+FEWEST = 4
+"""Tokens of the smallest grid."""
 ADDING = ("Add", "Sub", "Sum")
 
 
@@ -41,15 +43,40 @@ def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
             named.append(replace(entry, form=steps, shape=()))
             continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
-        match = find_scheme(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
+        match = _of_rotation(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
         if match is None:
             named.append(entry)
             continue
         tensors = turning.tables if turning is not None else entry.tensors
         done.update(tensors)
-        form = Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
-        named.append(replace(entry, form=form, tensors=tensors, shape=()))
+        named.append(replace(entry, form=_form(match), tensors=tensors, shape=()))
     return named
+
+
+def named_by_factor(entry: Named, factors: Array | None) -> Named:
+    """Return the entry of a factor that differs far out with the scheme whose formula gives it at all positions."""
+    if factors is None:
+        return entry
+    match = find_scheme(Observation("factor", factors, spacing_of_dtype(factors.dtype)))
+    return entry if match is None else replace(entry, form=_form(match), shape=())
+
+
+def _form(match: SchemeMatch) -> Form:
+    return Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
+
+
+def _of_rotation(seen: Observation) -> SchemeMatch | None:
+    """Return the scheme of a rotation; tokens in a row may be the places of an image, or of a video."""
+    found = find_scheme(seen)
+    if found is not None or seen.layout == "" or len(seen.numbers) < FEWEST:
+        return found
+    count = len(seen.numbers)
+    for sides in (*sides_of(count), *boxes_of(count)):
+        grid = replace(seen, numbers=seen.numbers.reshape(*sides, *seen.numbers.shape[1:]))
+        found = find_scheme(grid)
+        if found is not None:
+            return found
+    return None
 
 
 def _of_steps(run: Run, entry: Named) -> Form | None:

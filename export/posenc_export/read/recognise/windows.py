@@ -27,6 +27,13 @@ def sides_of(places: int) -> Iterator[tuple[int, int]]:
                 yield places // height, height
 
 
+def boxes_of(places: int) -> Iterator[tuple[int, int, int]]:
+    """Give the boxes that have so many places: frames of a video, each a rectangle."""
+    for frames in range(2, places // 4 + 1):
+        if places % frames == 0:
+            yield from ((frames, height, width) for height, width in sides_of(places // frames))
+
+
 def differences(sides: tuple[int, int]) -> Integers:
     """Return the number of the difference of every two places: (places, places)."""
     height, width = sides
