@@ -18,6 +18,7 @@ from posenc_export.read import far_errors
 from posenc_export.read import inspect as reading
 from posenc_export.read.inspection import Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
+from posenc_export.read.recognise.buckets import t5_buckets
 from posenc_export.read.report.text import body_lines
 
 UNKNOWN = "pf = Cast <to = 1> (n)  pu = Unsqueeze (pf, axis1)  a = Mul (pu, wide)"
@@ -160,6 +161,25 @@ def test_scores_that_are_chosen_by_distance(tmp_path: Path) -> None:
     d = Sub (n, q)  far = Abs (d)  i = Unsqueeze (far, axis0)  y = GatherElements <axis = 2> (x, i) }"""
     made = read(tmp_path, body)
     assert [entry.place for entry in made.not_judged] == ["GatherElements#7"]
+
+
+@pytest.mark.parametrize("far", [128, 0], ids=["by buckets of distance", "by no rule"])
+def test_a_stored_bias_that_a_mask_of_data_keeps_is_not_passed_over(tmp_path: Path, far: int) -> None:
+    """Chronos-Bolt: a bias of all pairs of patches, kept where neither is missing, then added to scores."""
+    body = """kept (float[1, 2, 201, 201] x, float[1, 1, 1, 201] series) => (float[1, 2, 201, 201] y) {
+    missing = IsNaN (series)  there = Not (missing)
+    left = Where (there, bias, lowest)  a = Add (x, left)  p = Softmax (a)  y = Add (p, left) }"""
+    weight = np.random.default_rng(0).normal(size=(32, 2)).astype(np.float32)
+    relative = np.arange(201) - np.arange(201)[:, None]
+    bucket = t5_buckets(relative, 32, far, bidirectional=True, edge=0.0) if far else np.abs(relative**2) % 32
+    bias = np.moveaxis(weight[bucket], -1, 0)[None]
+    made = read(tmp_path, body, {"bias": bias, "lowest": np.array(-3e38, np.float32)})
+    if far:
+        words = "t5_bias -p heads=2 -p num_buckets=32 -p max_distance=128 -p bidirectional=true"
+        assert [(entry.scheme, entry.nodes) for entry in made.encodings] == [(words, ("Where#2", "Add#3", "Add#5"))]
+    else:
+        assert [entry.family for entry in made.encodings if entry.family == "t5"] == []
+        assert answer(made) != NOTHING
 
 
 def test_masks_of_the_other_kind_are_tried(tmp_path: Path) -> None:

@@ -238,10 +238,13 @@ def _named(run: Run) -> list[Named]:
     """Return the encodings of a run, without values that are another side of one that has a name."""
     everything = encodings_of(run)
     # a rotation meets queries and keys in several nodes, of which its name lists one
-    known = {name for named in everything if named.form.family != "not recognised" for name in named.stored}
-    return [
-        n for n in everything if n.form.family != "not recognised" or not n.stored or not known.issuperset(n.stored)
-    ]
+    known = {name for named in everything if not _may_be_a_side(named) for name in named.stored}
+    return [n for n in everything if not _may_be_a_side(n) or not n.stored or not known.issuperset(n.stored)]
+
+
+def _may_be_a_side(named: Named) -> bool:
+    """Return whether values may be another side of an encoding: a recogniser named none, or a formula of one axis."""
+    return named.form.family == "not recognised" or named.form.scheme.startswith("rope ")
 
 
 def _encoding(

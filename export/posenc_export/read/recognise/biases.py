@@ -74,6 +74,16 @@ def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Mee
             item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
         if item is not None:
             yield item
+            if meeting.op_type == "Where":
+                yield from (replace(item, node=taker) for taker in _takers(run, meeting))
+
+
+def _takers(run: Run, meeting: Meeting) -> Iterator[Meeting]:
+    """Yield the nodes that add to scores what a mask left of a bias: those of all layers."""
+    kept = meeting.outputs[0]
+    for node in run.nodes[run.produced[kept] :]:
+        if node.op_type in ADDING and any(operand is not None and operand.tensor == kept for operand in node.operands):
+            yield node
 
 
 def _is_of_tokens(axes: Axes, meeting: Meeting, operand: Operand) -> bool:
@@ -97,6 +107,10 @@ def _is_added(meeting: Meeting, place: int) -> bool:
     """Return whether an input is added to scores."""
     if meeting.op_type == "Sub":
         return place == 1
+    if meeting.op_type == "Where":
+        # a mask that comes in keeps a bias, or puts one number in its place, and what comes of it is added
+        other = meeting.operands[3 - place] if place else None
+        return other is not None and math.prod(shape_of(other.value)) == 1 and not is_data(other.value)
     return meeting.op_type in ADDING or BIAS_OF.get((meeting.domain, meeting.op_type)) == place
 
 

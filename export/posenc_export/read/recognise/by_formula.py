@@ -43,6 +43,10 @@ def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
             named.append(replace(entry, form=steps, shape=()))
             continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
+        form = _behind_text(run, entry)
+        if form is not None:
+            named.append(replace(entry, form=form, shape=()))
+            continue
         match = _of_rotation(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
         if match is None:
             named.append(entry)
@@ -84,9 +88,40 @@ def _of_steps(run: Run, entry: Named) -> Form | None:
     steps = run.values.get(entry.positions)
     value = run.values.get(entry.tensors[0])
     array = None if value is None else numbers_of(value)
-    if array is None or array.ndim != 2 or not isinstance(steps, Position) or steps.array.dtype.kind != "f":
+    if array is None or not isinstance(steps, Position) or steps.array.ndim > 1:
         return None
-    return timestep_form(array, steps.array)
+    if array.ndim > 2 and len(array) == steps.array.size:
+        # every sample of a sound, or every token, gets the features of the step
+        rows = _of_each_step(array)
+        return None if rows is None else timestep_form(rows, steps.array)
+    return timestep_form(array, steps.array) if array.ndim == 2 and steps.array.dtype.kind == "f" else None
+
+
+def _of_each_step(array: Array) -> Array | None:
+    """Return (steps, features) of numbers that are repeated along all other axes; None where more than one is left."""
+    for axis in reversed(range(1, array.ndim)):
+        if array.ndim > 2 and (array == array.take([0], axis)).all():
+            array = array.take(0, axis)
+    return array if array.ndim == 2 else None
+
+
+def _behind_text(run: Run, entry: Named) -> Form | None:
+    """Return the form of sines of places of an image or a video, behind tokens of text whose rows are zeros."""
+    value = run.values.get(entry.tensors[0])
+    array = None if value is None else numbers_of(value)
+    rows = None if array is None or not array.ndim else array.reshape(-1, array.shape[-1])
+    if rows is None or array is None or array.size != rows.size or max(array.shape[:-1], default=0) != len(rows):
+        return None
+    text = int(np.argmax((rows != 0).any(-1)))
+    if not text or len(rows) - text < FEWEST:
+        return None
+    places = rows[text:]
+    for sides in (*sides_of(len(places)), *boxes_of(len(places))):
+        found = find_scheme(Observation("rows", places.reshape(*sides, -1), spacing_of_dtype(rows.dtype)))
+        if found is not None:
+            # no scheme has rows of zeros before those of places
+            return Form(cast(Family, found.family), found.scheme, {**_plain(found), "class_tokens": text})
+    return None
 
 
 def _plain(found: SchemeMatch) -> dict[str, Parameter]:
