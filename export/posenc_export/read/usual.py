@@ -16,7 +16,7 @@ from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.meetings import is_float
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.interpret.sizes import axes_of
+from posenc_export.read.interpret.sizes import axes_of, tokens_first
 from posenc_export.read.interpret.state import shape_of, small_numbers
 from posenc_export.read.recognise.windows import sides_of
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Run, Value
@@ -61,6 +61,20 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
         if other.stopped is None:
             return _small_enough(graph, other, budget)
     return run
+
+
+def with_tokens_first(graph: Graph, run: Run, budget: Budget) -> tuple[Graph, Run]:
+    """Return a graph whose first axis is the length, and its run, where all angles are those of one token otherwise.
+
+    Older modules take (length, batch, features), and a file of torch.export has no names for that.
+    """
+    kinds = tokens_first(graph)
+    if not kinds or not _is_short(run):
+        return graph, run
+    other = replace(graph, kinds=kinds)
+    found = usual_run(other, budget)
+    has_angles = any(node.op_type in WAVES for node in found.nodes)
+    return (other, found) if found.stopped is None and has_angles and not _is_short(found) else (graph, run)
 
 
 def _long_enough(graph: Graph, run: Run, budget: Budget) -> Run:
