@@ -34,7 +34,6 @@ FOURTH_CORRECTIONS: Mapping[str, str] = {
     "granite_speech_encoder": "a block of 8 tokens has 15 distances: the file stores the rows of these, and no others",
     "pixtral, vjepa2, gemma4_vision, timm.perception, Wan": "rope_nd has lists of bases and of first places",
     "ministral3, mistral4": "a formula is named as its scheme is: attention_temperature",
-    "timm.rope_mixed": "Eva has frequencies of its own in each block, rope.freqs: an encoding a layer, and not one",
     "tutorial.detr_demo": "a grid of learned rows is named learned rows and columns",
 }
 """Truths of the fourth sample that were corrected after its first count, in the same way."""

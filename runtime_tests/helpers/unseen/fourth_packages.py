@@ -309,7 +309,7 @@ CLASSES: tuple[Network, ...] = (
     picture(
         "timm.rope_mixed",
         "timm.models.eva:Eva",
-        tuple(Held("rotary", "rope_mixed", {"heads": 2, "head_dim": 32}, (layer,)) for layer in BOTH),
+        (Held("rotary", "rope_mixed", {"heads": 2, "head_dim": 32}, BOTH),),
         ("new",),
         rope_type="mixed",
         rope_temperature=10.0,
