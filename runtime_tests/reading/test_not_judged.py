@@ -182,6 +182,22 @@ def test_a_stored_bias_that_a_mask_of_data_keeps_is_not_passed_over(tmp_path: Pa
         assert answer(made) != NOTHING
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["the last rows", "the first rows"])
+def test_the_last_rows_of_a_table_that_queries_are_multiplied_by(tmp_path: Path, ahead: bool) -> None:
+    """Music Transformer: rows of distances, the farthest first, of which a call takes as many as it has tokens."""
+    of_last = "begin = Sub (rows, length)  end = Identity (rows)"
+    of_first = "begin = Mul (length, zero)  end = Add (length, zero)"
+    cut = of_first if ahead else of_last
+    body = f"""skewed (float[batch, 2, seq, 16] q) => (float[batch, 2, seq, k] y) {{
+    sh = Shape (q)  length = Gather (sh, two1)  {cut}  near = Slice (table, begin, end, axis0)
+    t = Transpose <perm = [1, 0]> (near)  y = MatMul (q, t) }}"""
+    table = np.random.default_rng(0).normal(size=(48, 16)).astype(np.float32)
+    sizes = {"two1": np.array([2]), "rows": np.array([48]), "axis0": np.array([0]), "table": table}
+    made = read(tmp_path, body, {**sizes, "zero": np.array([0])})
+    named = [(entry.family, entry.rows, entry.parameters.get("left")) for entry in made.encodings]
+    assert named == ([] if ahead else [("relative", 48, 47)]) or (ahead and families(made) == ["not recognised"])
+
+
 def test_masks_of_the_other_kind_are_tried(tmp_path: Path) -> None:
     # True leaves a place out here: a mask of ones would leave no place to be counted
     body = """masked (bool[batch, seq] mask, float[batch, seq, 16] x) => (float[batch, seq, 16] y) {

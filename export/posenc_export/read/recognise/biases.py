@@ -68,7 +68,7 @@ def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Mee
         if item is not None and _is_of_tokens(axes, meeting, operand):
             item = None
         if item is None and meeting.op_type in PRODUCTS:
-            item = _padded(run, meeting, operand) or _unfolded(run, meeting, operand)
+            item = _padded(run, meeting, operand) or _nearest(run, meeting, operand) or _unfolded(run, meeting, operand)
         if item is None and _is_added(meeting, place):
             sign = -1 if meeting.op_type == "Sub" else 1
             item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
@@ -146,6 +146,25 @@ def _padded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
         if table is not None and form is not None:
             return replace(claim(run, form, meeting, operand), rows=len(table))
     return None
+
+
+def _nearest(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding of the last of stored rows, as many as a call has tokens, that queries are multiplied by.
+
+    Music Transformer has a row for each distance, the farthest first, and moves the scores to their keys.
+    """
+    value = operand.value
+    stored = stored_of(operand)
+    array = np.squeeze(value.array) if isinstance(value, Position) and value.sizes else np.zeros(0)
+    if array.ndim != 2 or len(stored) != 1 or min(array.shape) < 2:
+        return None
+    # queries are multiplied by rows as columns
+    rows = array.T
+    table = table_of(run, stored, rows.shape[1])
+    if table is None or len(rows) >= len(table) or not np.array_equal(table[-len(rows) :], rows):
+        return None
+    sides = {"head_dim": rows.shape[1], "left": len(table) - 1, "right": 0, "rows": len(table)}
+    return replace(claim(run, Form("relative", "distances", sides), meeting, operand), rows=len(table))
 
 
 def _unfolded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
