@@ -53,7 +53,10 @@ def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
             continue
         tensors = turning.tables if turning is not None else entry.tensors
         done.update(tensors)
-        named.append(replace(entry, form=_form(match), tensors=tensors, shape=()))
+        # cosines and sines may be stored once for each layer: all nodes in which either meets data count
+        met = (node for other in unread if not set(tensors).isdisjoint(other.tensors) for node in other.nodes)
+        nodes_of = tuple(dict.fromkeys(met))
+        named.append(replace(entry, form=_form(match), tensors=tensors, nodes=nodes_of, shape=()))
     return named
 
 
@@ -61,7 +64,9 @@ def named_by_factor(entry: Named, factors: Array | None) -> Named:
     """Return the entry of a factor that differs far out with the scheme whose formula gives it at all positions."""
     if factors is None:
         return entry
-    match = find_scheme(Observation("factor", factors, spacing_of_dtype(factors.dtype)))
+    spacing = spacing_of_dtype(factors.dtype)
+    # positions beyond that were rounded, or are infinite
+    match = find_scheme(Observation("factor", factors[: int(1 / spacing)], spacing))
     return entry if match is None else replace(entry, form=_form(match), shape=())
 
 
