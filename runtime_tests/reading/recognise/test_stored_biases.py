@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from helpers.graph_files import graph
 from posenc_export.read.interpret.run import interpret

@@ -1,4 +1,4 @@
-"""Windows of images and videos: biases by the difference of rows and of columns, and coordinates of such differences."""
+"""Windows of images and videos: biases by the difference of rows and of columns, and coordinates of these."""
 
 from __future__ import annotations
 
