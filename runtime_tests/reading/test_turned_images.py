@@ -113,3 +113,14 @@ def test_a_place_that_is_turned_otherwise_has_no_name(tmp_path: Path, wrong: str
     tables = {**OF_HEADS, "shape": np.array([1, 32, 2, 16]), **waves(angle[None, :, None])}
     made = read(tmp_path, IN_TWO_SUMS, tables)
     assert {entry.family for entry in made.encodings} == {"not recognised"}
+
+
+def test_a_fade_that_is_one_in_the_middle_of_a_call_has_no_center_of_its_own(tmp_path: Path) -> None:
+    """xPos as TorchScale has it: the middle of this call, and another place in a longer one."""
+    share = np.arange(0, 16, 2) / 16
+    place = np.arange(32)[:, None]
+    fade = ((share + 0.4) / 1.4) ** ((place - 16) / 512)
+    angle = place * 1e4**-share
+    tables = {name: (wave(angle) * fade).astype(np.float32) for name, wave in (("c", np.cos), ("s", np.sin))}
+    made = read(tmp_path, HALVES, {name: np.concatenate([half, half], -1) for name, half in tables.items()})
+    assert [entry.parameters.get("center") for entry in made.encodings] == ["length"]

@@ -106,7 +106,7 @@ def _of_each_step(array: Array) -> Array | None:
     """Return (steps, features) of numbers that are repeated along all other axes; None where more than one is left."""
     for axis in reversed(range(1, array.ndim)):
         if array.ndim > 2 and (array == array.take([0], axis)).all():
-            array = array.take(0, axis)
+            array = np.asarray(array.take(0, axis))
     return array if array.ndim == 2 else None
 
 
