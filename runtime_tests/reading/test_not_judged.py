@@ -198,6 +198,16 @@ def test_the_last_rows_of_a_table_that_queries_are_multiplied_by(tmp_path: Path,
     assert named == ([] if ahead else [("relative", 48, 47)]) or (ahead and families(made) == ["not recognised"])
 
 
+def test_a_part_of_a_joined_weight_is_no_row_of_a_distance(tmp_path: Path) -> None:
+    """PyTorch's attention cuts the weights of keys and values from one tensor, by the number of features."""
+    body = """cut (float[batch, seq, 16] x) => (float[batch, seq, k] y) {
+    sh = Shape (x)  width = Gather (sh, two1)  near = Slice (table, width, rows, axis0)
+    t = Transpose <perm = [1, 0]> (near)  y = MatMul (x, t) }"""
+    table = np.random.default_rng(0).normal(size=(48, 16)).astype(np.float32)
+    sizes = {"two1": np.array([2]), "rows": np.array([48]), "axis0": np.array([0]), "table": table}
+    assert "relative" not in families(read(tmp_path, body, sizes))
+
+
 def test_masks_of_the_other_kind_are_tried(tmp_path: Path) -> None:
     # True leaves a place out here: a mask of ones would leave no place to be counted
     body = """masked (bool[batch, seq] mask, float[batch, seq, 16] x) => (float[batch, seq, 16] y) {

@@ -160,6 +160,10 @@ def _nearest(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
         return None
     # queries are multiplied by rows as columns
     rows = array.T
+    queries = next((shape_of(o.value) for o in meeting.operands if o is not None and is_data(o.value)), ())
+    # a part of a joined weight has as many rows as features, and not as tokens
+    if len(queries) < 3 or queries[-2:] != rows.shape or len(rows) % rows.shape[1] == 0:
+        return None
     table = table_of(run, stored, rows.shape[1])
     if table is None or len(rows) >= len(table) or not np.array_equal(table[-len(rows) :], rows):
         return None
