@@ -124,3 +124,15 @@ def test_a_fade_that_is_one_in_the_middle_of_a_call_has_no_center_of_its_own(tmp
     tables = {name: (wave(angle) * fade).astype(np.float32) for name, wave in (("c", np.cos), ("s", np.sin))}
     made = read(tmp_path, HALVES, {name: np.concatenate([half, half], -1) for name, half in tables.items()})
     assert [entry.parameters.get("center") for entry in made.encodings] == ["length"]
+
+
+@pytest.mark.parametrize("text", [0.0, 0.5], ids=["zeros", "other rows"])
+def test_sines_of_a_video_behind_rows_of_its_text(tmp_path: Path, text: float) -> None:
+    """CogVideoX: zeros for the words, then sines of frame, column and row."""
+    frame, row, column = places(2, 4, 4)
+    waves_of = [np.outer(axis, shared(width)) for axis, width in ((frame, 4), (column, 6), (row, 6))]
+    rows = np.concatenate([np.concatenate([np.sin(wave), np.cos(wave)], -1) for wave in waves_of], -1)
+    table = np.concatenate([np.full((6, 16), text), rows])[None].astype(np.float32)
+    made = read(tmp_path, "video (float[1, 38, 16] x) => (float[1, 38, 16] y) { y = Add (x, table) }", {"table": table})
+    found = [(entry.family, entry.name, entry.parameters.get("class_tokens")) for entry in made.encodings]
+    assert (found == [("grid", "sincos_3d", 6)]) is (text == 0.0)
