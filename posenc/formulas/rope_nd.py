@@ -9,9 +9,13 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts import rotation
-from posenc.formulas.parts.turning import axes_of_pairs, bases_of, turn_along
+from posenc.formulas.parts.turning import LEAST, axes_of_pairs, bases_of, turn_along
 from posenc.parameters import Value
 from posenc.ports import Array, Floats
+
+LAYOUTS = ("halves", "interleaved", "axis_halves", "axis_tiled")
+TELLING = 1e-4
+"""Radians a place above which a turn of float32 says where index 0 is."""
 
 
 @dataclass(frozen=True)
@@ -80,29 +84,50 @@ def _frequency(axial: Axial, k: int, axis: int, place: int) -> float:
 def fit(seen: Observation) -> Iterator[Guess]:
     """Guess which axis turns each pair, how frequencies are shared out, and their bases from turns along each axis."""
     axes = axes_of_pairs(seen)
-    if seen.layout not in ("halves", "interleaved", "axis_halves") or len(seen.places) < 2 or axes is None:
+    tiled = seen.layout == "axis_tiled"
+    if seen.layout not in LAYOUTS or len(seen.places) < 2 or axes is None:
         return
     count = len(seen.places)
-    widths = tuple(2 * axes.count(axis) for axis in range(count))
+    each = 1 if tiled else 2
+    widths = tuple(each * axes.count(axis) for axis in range(count))
     order = tuple(dict.fromkeys(axes))
+    if len(order) < count or any(width % 2 for width in widths):
+        return
     turns = np.array([turn_along(seen.numbers, axis)[pair] for pair, axis in enumerate(axes)])
-    runs = [axis for axis in order for _ in range(widths[axis] // 2)]
-    for alternating in (False, True):
+    first = _first_places(seen, axes, turns)
+    runs = [axis for axis in order for _ in range(widths[axis] // each)]
+    for alternating in (False,) if tiled else (False, True):
         if (axes == runs) == alternating and count > 1:
             continue
         for frequencies in ("own", "alternate", "shared", "rising"):
             if frequencies == "alternate" and len(set(widths)) > 1:
                 continue
-            axial = Axial(widths, (1.0,) * count, frequencies, alternating, order, (0.0,) * count, (1.0,) * count)
+            if frequencies == "rising" and turns.min() <= LEAST:
+                continue
+            axial = Axial(widths, (1.0,) * count, frequencies, alternating, order, first, (1.0,) * count, (), tiled)
             for thetas in _thetas(axial, axes, turns):
                 guess = replace(axial, thetas=thetas)
-                cos, sin = reference(call_of(seen), axial=guess, pairs=rotation.Pairs(seen.layout, "bhsd"))
-                named: dict[str, Value] = {"head_dim": seen.head_dim or 2 * len(axes), "axes_dim": widths}
+                pairs = rotation.Pairs("interleaved" if tiled else seen.layout, "bhsd", full=tiled, apart=tiled)
+                cos, sin = reference(call_of(seen), axial=guess, pairs=pairs)
+                named: dict[str, Value] = {"head_dim": seen.head_dim or each * len(axes), "axes_dim": widths}
                 named |= {"rope_theta": thetas if len(set(thetas)) > 1 else thetas[:1], "layout": seen.layout}
                 named |= {} if frequencies == "own" else {"frequencies": frequencies}
                 named |= {"order": "by_turns"} if alternating else {}
                 named |= {} if order == tuple(range(count)) else {"axis_order": order}
+                named |= {"first": first if len(set(first)) > 1 else first[:1]} if any(first) else {}
                 yield Guess(named, (cos + 1j * sin)[0])
+
+
+def _first_places(seen: Observation, axes: Sequence[int], turns: Floats) -> tuple[float, ...]:
+    """Return the place of index 0 on each axis: how far the slowest pair is turned there, over its turn a place."""
+    start = np.angle(seen.numbers.reshape(-1, seen.width)[0])
+    first = []
+    for axis in range(len(seen.places)):
+        pairs = [pair for pair, own in enumerate(axes) if own == axis and abs(turns[pair]) > TELLING]
+        slowest = min(pairs, key=lambda pair: abs(turns[pair]), default=None)
+        place = 0.0 if slowest is None else float(start[slowest] / turns[slowest])
+        first.append(float(round(place, 2)) + 0.0)
+    return tuple(first)
 
 
 def _thetas(axial: Axial, axes: Sequence[int], turns: Floats) -> Iterator[tuple[float, ...]]:
@@ -112,7 +137,8 @@ def _thetas(axial: Axial, axes: Sequence[int], turns: Floats) -> Iterator[tuple[
     exponents = []
     for place, axis in enumerate(axes):
         unit = 2 / math.pi if axial.frequencies == "rising" else 1.0
-        exponents.append(-math.log(unit * _frequency(logs, number[axis], axis, place)))
+        pair = number[axis] % (axial.widths[axis] // 2)  # of tiled ones each stands twice
+        exponents.append(-math.log(unit * _frequency(logs, pair, axis, place)))
         number[axis] += 1
     rise = -1.0 if axial.frequencies == "rising" else 1.0
     measured = (turns * (2 / math.pi if axial.frequencies == "rising" else 1.0)) ** rise

@@ -56,10 +56,14 @@ def fit(seen: Observation) -> Iterator[Guess]:
         for base in bases_of(frequencies_of(seen.numbers / np.abs(seen.numbers)), share):
             zeta = (share + gamma) / (1 + gamma)
             middle = round(center)
+            # a center in the middle of a call moves with its length
+            is_half = middle == (int(positions[-1]) + 2) // 2
+            if not is_half and middle == len(positions) // 2:
+                return  # half of it, rounded otherwise
             scale = np.power(zeta, sign * (positions[:, None] - middle) / scale_base)
             expected = scale * np.exp(1j * positions[:, None] * np.power(base, -share))
             named = {"head_dim": 2 * seen.width, "rope_theta": base, "gamma": gamma, "scale_base": scale_base}
-            yield Guess({**named, "center": middle, "layout": seen.layout}, expected)
+            yield Guess({**named, "center": "length" if is_half else middle, "layout": seen.layout}, expected)
 
 
 def _scales(slopes: Floats, share: Floats) -> Iterator[tuple[float, float]]:

@@ -18,6 +18,7 @@ from posenc_export.read import far_errors
 from posenc_export.read import inspect as reading
 from posenc_export.read.inspection import Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
+from posenc_export.read.recognise.buckets import t5_buckets
 from posenc_export.read.report.text import body_lines
 
 UNKNOWN = "pf = Cast <to = 1> (n)  pu = Unsqueeze (pf, axis1)  a = Mul (pu, wide)"
@@ -138,7 +139,20 @@ def test_a_temperature_that_is_one_in_a_short_call(tmp_path: Path) -> None:
     r = Unsqueeze (f, axis1)  y = Mul (q, r) }"""
     tables = {"steps": np.array(8192, np.float32), "unit": np.array(1, np.float32)}
     made = read(tmp_path, body, tables)
-    assert [entry.place for entry in made.not_judged] == ["Mul#10"]
+    assert [(entry.nodes, entry.scheme) for entry in made.encodings] == [
+        (("Mul#10",), "attention_temperature -p beta=1 -p step=8192 -p offset=0")
+    ]
+    assert not made.not_judged
+
+
+def test_a_factor_that_no_formula_has_far_out(tmp_path: Path) -> None:
+    body = """cooled (float[1, 2, seq, 16] q) => (float[1, 2, seq, 16] y) {
+    sh = Shape (q)  length = Gather (sh, two)  n = Range (zero, length, one)  p = Cast <to = 1> (n)
+    step = Div (p, steps)  whole = Floor (step)  more = Add (whole, unit)  f = Sqrt (more)
+    r = Unsqueeze (f, axis1)  y = Mul (q, r) }"""
+    tables = {"steps": np.array(8192, np.float32), "unit": np.array(1, np.float32)}
+    made = read(tmp_path, body, tables)
+    assert [entry.place for entry in made.not_judged] == ["Mul#9"]
 
 
 def test_scores_that_are_chosen_by_distance(tmp_path: Path) -> None:
@@ -147,6 +161,51 @@ def test_scores_that_are_chosen_by_distance(tmp_path: Path) -> None:
     d = Sub (n, q)  far = Abs (d)  i = Unsqueeze (far, axis0)  y = GatherElements <axis = 2> (x, i) }"""
     made = read(tmp_path, body)
     assert [entry.place for entry in made.not_judged] == ["GatherElements#7"]
+
+
+@pytest.mark.parametrize("far", [128, 0], ids=["by buckets of distance", "by no rule"])
+def test_a_stored_bias_that_a_mask_of_data_keeps_is_not_passed_over(tmp_path: Path, far: int) -> None:
+    """Chronos-Bolt: a bias of all pairs of patches, kept where neither is missing, then added to scores."""
+    body = """kept (float[1, 2, 201, 201] x, float[1, 1, 1, 201] series) => (float[1, 2, 201, 201] y) {
+    missing = IsNaN (series)  there = Not (missing)
+    left = Where (there, bias, lowest)  a = Add (x, left)  p = Softmax (a)  y = Add (p, left) }"""
+    weight = np.random.default_rng(0).normal(size=(32, 2)).astype(np.float32)
+    relative = np.arange(201) - np.arange(201)[:, None]
+    bucket = t5_buckets(relative, 32, far, bidirectional=True, edge=0.0) if far else np.abs(relative**2) % 32
+    bias = np.moveaxis(weight[bucket], -1, 0)[None]
+    made = read(tmp_path, body, {"bias": bias, "lowest": np.array(-3e38, np.float32)})
+    if far:
+        words = "t5_bias -p heads=2 -p num_buckets=32 -p max_distance=128 -p bidirectional=true"
+        assert [(entry.scheme, entry.nodes) for entry in made.encodings] == [(words, ("Where#2", "Add#3", "Add#5"))]
+    else:
+        assert [entry.family for entry in made.encodings if entry.family == "t5"] == []
+        assert answer(made) != NOTHING
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["the last rows", "the first rows"])
+def test_the_last_rows_of_a_table_that_queries_are_multiplied_by(tmp_path: Path, ahead: bool) -> None:
+    """Music Transformer: rows of distances, the farthest first, of which a call takes as many as it has tokens."""
+    of_last = "begin = Sub (rows, length)  end = Identity (rows)"
+    of_first = "begin = Mul (length, zero)  end = Add (length, zero)"
+    cut = of_first if ahead else of_last
+    body = f"""skewed (float[batch, 2, seq, 16] q) => (float[batch, 2, seq, k] y) {{
+    sh = Shape (q)  length = Gather (sh, two1)  {cut}  near = Slice (table, begin, end, axis0)
+    t = Transpose <perm = [1, 0]> (near)  y = MatMul (q, t) }}"""
+    table = np.random.default_rng(0).normal(size=(48, 16)).astype(np.float32)
+    sizes = {"two1": np.array([2]), "rows": np.array([48]), "axis0": np.array([0]), "table": table}
+    made = read(tmp_path, body, {**sizes, "zero": np.array([0])})
+    named = [(entry.family, entry.rows, entry.parameters.get("left")) for entry in made.encodings]
+    assert named == ([] if ahead else [("relative", 48, 47)]) or (ahead and families(made) == ["not recognised"])
+
+
+def test_a_part_of_a_joined_weight_is_no_row_of_a_distance(tmp_path: Path) -> None:
+    """PyTorch's attention cuts the weights of keys and values from one tensor, by the number of features."""
+    body = """cut (float[batch, seq, 16] x) => (float[batch, seq, k] y) {
+    sh = Shape (x)  width = Gather (sh, two1)  near = Slice (table, width, rows, axis0)
+    t = Transpose <perm = [1, 0]> (near)  y = MatMul (x, t) }"""
+    table = np.random.default_rng(0).normal(size=(48, 16)).astype(np.float32)
+    sizes = {"two1": np.array([2]), "rows": np.array([48]), "axis0": np.array([0]), "table": table}
+    assert "relative" not in families(read(tmp_path, body, sizes))
 
 
 def test_masks_of_the_other_kind_are_tried(tmp_path: Path) -> None:

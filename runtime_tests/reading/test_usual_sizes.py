@@ -10,6 +10,7 @@ from helpers.written_graphs import FLOAT, node, save, value
 from helpers.written_graphs import graph as made
 from posenc_export.read.ends import find_end
 from posenc_export.read.graph.read import read_graph
+from posenc_export.read.inputs import taken
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.recognise.encodings import encodings_of
@@ -77,3 +78,18 @@ def test_names_of_digits_are_sizes(tmp_path: Path) -> None:
     content = made([node("Neg", "x", "y")], "", "y")
     content.input.extend([value("x", FLOAT, "s99", "3", "32", "s32")])
     assert read_graph(save(tmp_path / "m.onnx", content)).inputs[0].shape == ("s99", 3, 32, "s32")
+
+
+def test_data_whose_tokens_come_first_are_read_at_several_tokens(tmp_path: Path) -> None:
+    """Axes without names of (length, batch, features), as torch.export writes them: one token would have one angle."""
+    body = """g (float[s48, s63, 16] x) => (float[s48, s63, 16] y) {
+        zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()  by = Constant <value_ints = [1, 2]> ()
+        shape = Shape (x)  length = Gather (shape, zero)  count = Range (zero, length, one)
+        places = Cast <to = 1> (count)  row = Unsqueeze (places, by)  h = Mul (row, inv_freq)
+        a = Concat <axis = -1> (h, h)  c = Cos (a)  s = Sin (a)  sizes = Constant <value_ints = [8, 8]> ()
+        x1, x2 = Split <axis = -1> (x, sizes)  m2 = Neg (x2)  t = Concat <axis = -1> (m2, x1)
+        qc = Mul (x, c)  qs = Mul (t, s)  y = Add (qc, qs) }"""
+    inv_freq = (1e4 ** (-np.arange(8) / 8)).astype(np.float32)
+    _, run, _ = taken(graph(tmp_path, body, {"inv_freq": inv_freq}), Budget())
+    (named,) = encodings_of(run)
+    assert (named.form.name, named.form.parameters["rope_theta"]) == ("default", 1e4)

@@ -34,6 +34,7 @@ from posenc_export.read.masked import masked
 from posenc_export.read.measuring import FAR, Measuring
 from posenc_export.read.operator_forms import IDS, form_findings
 from posenc_export.read.recognise.accounts import Account, accounts_of
+from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.unrecognised import moving, still_of
@@ -45,7 +46,7 @@ from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.read.usual import is_spent, with_outputs
 from posenc_export.read.values import Run
 
-LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
+LAYERED = ("rotary", "alibi", "t5", "relative", "window", "temperature", "not recognised")
 """Families that meet data in layers."""
 USUAL_BOUND = 1e-3
 SHARE = 0.4
@@ -99,8 +100,8 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     known = {tensor for entry in named for tensor in entry.tensors}
     # what is the same in a short call may be a factor that grows far out
     named += [
-        moving(run, meeting, operand)
-        for meeting, operand in still_of(run)
+        named_by_factor(moving(run, operand, meetings), measuring.factors(operand))
+        for operand, meetings in still_of(run)
         if operand.tensor not in known and measuring.moves(operand)
     ]
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
@@ -114,7 +115,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         stopped=_stopped(run, how),
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
-    forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts), *bad_numbers(run, named))
+    forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts, named), *bad_numbers(run, named))
     if all(entry.form.family == "not recognised" for entry in named):
         forms = (*forms, *of_inputs(unsaid(graph)))
     forms = (*forms, *start_findings(graph, run, named, how.budget))
@@ -237,10 +238,13 @@ def _named(run: Run) -> list[Named]:
     """Return the encodings of a run, without values that are another side of one that has a name."""
     everything = encodings_of(run)
     # a rotation meets queries and keys in several nodes, of which its name lists one
-    known = {name for named in everything if named.form.family != "not recognised" for name in named.stored}
-    return [
-        n for n in everything if n.form.family != "not recognised" or not n.stored or not known.issuperset(n.stored)
-    ]
+    known = {name for named in everything if not _may_be_a_side(named) for name in named.stored}
+    return [n for n in everything if not _may_be_a_side(n) or not n.stored or not known.issuperset(n.stored)]
+
+
+def _may_be_a_side(named: Named) -> bool:
+    """Return whether values may be another side of an encoding: a recogniser named none, or a formula of one axis."""
+    return named.form.family == "not recognised" or named.form.scheme.startswith("rope ")
 
 
 def _encoding(

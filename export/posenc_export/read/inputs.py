@@ -15,7 +15,7 @@ from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.roles import Role, named_role, roles_of
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.usual import usual_run
+from posenc_export.read.usual import usual_run, with_tokens_first
 from posenc_export.read.values import Constant, Position, Run
 
 EVIDENT = ("rotary", "sinusoidal", "alibi", "t5", "relative", "grid")
@@ -71,7 +71,7 @@ def taken(graph: Graph, budget: Budget) -> tuple[Graph, Run, tuple[Taken, ...]]:
     """
     given = dict(graph.roles)
     graph = replace(graph, roles={**_by_use(graph), **given})
-    run = usual_run(graph, budget)
+    graph, run = with_tokens_first(graph, usual_run(graph, budget), budget)
     decided: dict[str, str] = {}
     named: list[Named] | None = None
     for item in list(_candidates(graph, given))[:TRIED]:

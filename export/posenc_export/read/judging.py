@@ -17,6 +17,8 @@ from posenc_export.read.inspection import (
     Severity,
 )
 from posenc_export.read.recognise.accounts import Account
+from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.rotations import TWO_ANGLES
 from posenc_export.read.recognise.stored_places import STORED as STORED_NUMBERS
 from posenc_export.read.rounding import NOISE
 
@@ -156,13 +158,17 @@ def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:
         yield finding("not-recognised", name, words)
 
 
-def of_sides(accounts: Sequence[Account]) -> Iterator[Finding]:
+def of_sides(accounts: Sequence[Account], named: Sequence[Named]) -> Iterator[Finding]:
     """Yield what is wrong with attentions, and what is not known of them; the same of several in one finding."""
+    rotations = [entry.form for entry in named if entry.form.family in ("rotary", "not recognised")]
+    # where every rotation has the numbers of a formula whose pairs turn apart, that is no fault
+    is_apart = bool(rotations) and all(form.parameters.get("layout") == "axis_tiled" for form in rotations)
     for kind in ("error", "note"):
         alike: dict[str, tuple[str, list[int]]] = {}
         for number, account in enumerate(accounts):
             for fault in account.faults if kind == "error" else account.unsure:
-                alike.setdefault(fault.words, (fault.node, []))[1].append(number)
+                if not (is_apart and TWO_ANGLES in fault.words):
+                    alike.setdefault(fault.words, (fault.node, []))[1].append(number)
         for words, (node, layers) in alike.items():
             severity: Severity = "error" if kind == "error" else "note"
             yield finding("sides", node, f"{layers_named(layers)}: {words}", severity)

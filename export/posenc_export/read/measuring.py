@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from posenc_export.read.errors_by_position import Exact, curve, errors_by_position
 from posenc_export.read.far_errors import Far, far_errors
-from posenc_export.read.far_rows import LENGTH, far_rows
+from posenc_export.read.far_rows import LENGTH, FarRows, far_rows
 from posenc_export.read.graph import Graph
 from posenc_export.read.inspection import Errors, Rounded
 from posenc_export.read.interpret.budget import Budget
@@ -116,17 +116,34 @@ class Measuring:
 
     def moves(self, operand: Operand) -> bool:
         """Return whether a value that is the same everywhere in a short call is another one far out."""
-        inputs = operand.value.inputs if isinstance(operand.value, Position) else frozenset()
-        places = [name for name in sorted(inputs) if roles_of(self.graph).get(name) == "places"]
-        source = places[0] if places else None
-        budget = replace(self.budget, value_bytes=MASKS)
-        rows = far_rows(self.graph, self.at_length, [operand.tensor], source, budget)
+        rows = self._rows_of(operand)
         if rows is None:
             return False
         near, far = (rows.at(first) for first in (0, FAR))
         if near is None or far is None or np.isin(far[operand.tensor], (0, 1)).all():
             return False  # what is beyond the end of a sound is multiplied by 0
         return not np.array_equal(near[operand.tensor], far[operand.tensor], equal_nan=True)
+
+    def factors(self, operand: Operand) -> Array | None:
+        """Return a factor of each position, from 0 to the farthest that is looked at; None for all else."""
+        rows = self._rows_of(operand)
+        if rows is None:
+            return None
+        found: list[Array] = []
+        for first in range(0, FAR, rows.stride):
+            numbers = rows.at(first)
+            if numbers is None or numbers[operand.tensor].size != LENGTH:
+                return None
+            found.append(numbers[operand.tensor].reshape(-1)[: rows.stride])
+        return np.concatenate(found)
+
+    def _rows_of(self, operand: Operand) -> FarRows | None:
+        """Return what computes a value again at other positions; None where it does not follow from a count alone."""
+        inputs = operand.value.inputs if isinstance(operand.value, Position) else frozenset()
+        places = [name for name in sorted(inputs) if roles_of(self.graph).get(name) == "places"]
+        source = places[0] if places else None
+        budget = replace(self.budget, value_bytes=MASKS)
+        return far_rows(self.graph, self.at_length, [operand.tensor], source, budget)
 
     def seam_of(self, named: Named) -> int | None:
         """Return the first row of a second table behind a first one that positions run into; None without one.

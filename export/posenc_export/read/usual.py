@@ -16,8 +16,9 @@ from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.meetings import is_float
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.interpret.sizes import axes_of
+from posenc_export.read.interpret.sizes import axes_of, tokens_first
 from posenc_export.read.interpret.state import shape_of, small_numbers
+from posenc_export.read.recognise.windows import sides_of
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Run, Value
 
 WAVES = ("Sin", "Cos")
@@ -60,6 +61,20 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
         if other.stopped is None:
             return _small_enough(graph, other, budget)
     return run
+
+
+def with_tokens_first(graph: Graph, run: Run, budget: Budget) -> tuple[Graph, Run]:
+    """Return a graph whose first axis is the length, and its run, where all angles are those of one token otherwise.
+
+    Older modules take (length, batch, features), and a file of torch.export has no names for that.
+    """
+    kinds = tokens_first(graph)
+    if not kinds or not _is_short(run):
+        return graph, run
+    other = replace(graph, kinds=kinds)
+    found = usual_run(other, budget)
+    has_angles = any(node.op_type in WAVES for node in found.nodes)
+    return (other, found) if found.stopped is None and has_angles and not _is_short(found) else (graph, run)
 
 
 def _long_enough(graph: Graph, run: Run, budget: Budget) -> Run:
@@ -161,9 +176,12 @@ def is_spent(run: Run) -> bool:
     return run.stopped is not None and (not run.nodes or run.nodes[-1].node != run.stopped[1])
 
 
-def traced_lengths(graph: Graph) -> list[int]:
-    """Return lengths that a graph may have been traced at: the sizes in shapes that it stores."""
+def traced_lengths(graph: Graph, *, joined: bool = False) -> list[int]:
+    """Return lengths that a graph may have been traced at: the sizes in shapes that it stores, or also joins."""
     names = {node.inputs[1] for node in graph.nodes if node.op_type in SHAPING and len(node.inputs) > 1}
+    if joined:
+        parts = [node.inputs for node in graph.nodes if node.op_type == "Concat" and node.outputs[0] in names]
+        names = names.union(*parts)
     shapes = [graph.constants[name] for name in names if name in graph.constants]
     small = [shape for shape in shapes if len(shape.shape) == 1 and shape.shape[0] <= RANK and shape.dtype.kind == "i"]
     # numbers in a file that is not there are none
@@ -179,6 +197,7 @@ def _others(graph: Graph) -> Iterator[Mapping[str, int]]:
     if "samples" in kinds:
         yield from ({"samples": samples} for samples in SAMPLES)
     if kinds.issuperset(IMAGE):
+        yield from ({"height": height, "width": width} for height, width in list(_traced_sides(graph))[:TRIED])
         sides = list(dict.fromkeys((*_sides(graph), *SIDES)))
         yield from (dict.fromkeys(IMAGE, side) for side in sides[:TRIED])
         yield from ({"height": height, "width": width} for height, width in SMALL)
@@ -192,6 +211,14 @@ def _sides(graph: Graph) -> Iterator[int]:
         for rows in sorted(tables, reverse=True):
             squares = (rows - prefix for prefix in range(PREFIXES) if rows - prefix > 1)
             yield from (math.isqrt(square) * patch for square in squares if math.isqrt(square) ** 2 == square)
+
+
+def _traced_sides(graph: Graph) -> Iterator[tuple[int, int]]:
+    """Yield sides of images that have as many patches as a graph may have been traced with."""
+    patches = {stride[0] for node in graph.nodes if (stride := _strides(node.attributes.get("strides"))) is not None}
+    for patch in sorted(patches, reverse=True):
+        for places in traced_lengths(graph, joined=True):
+            yield from ((height * patch, width * patch) for height, width in sides_of(places))
 
 
 def _strides(value: object) -> tuple[int, int] | None:

@@ -27,3 +27,13 @@ CORRECTIONS: Mapping[str, str] = {
     "sam_vision_model, segment_anything": "decomposed_relative is two tables of rows by distance, and named as such",
 }
 """Truths that were corrected after the first count, each by the code of its network, or by the words of the schemes."""
+
+FOURTH_CORRECTIONS: Mapping[str, str] = {
+    "conformer": "rows that distances choose are named distances, whether the farthest are clipped or not",
+    "performer": "PerformerLM adds FixedPositionalEmbedding where rotary_position_emb is true: sines, no learned rows",
+    "granite_speech_encoder": "a block of 8 tokens has 15 distances: the file stores the rows of these, and no others",
+    "pixtral, vjepa2, gemma4_vision, timm.perception, Wan": "rope_nd has lists of bases and of first places",
+    "ministral3, mistral4": "a formula is named as its scheme is: attention_temperature",
+    "tutorial.detr_demo": "a grid of learned rows is named learned rows and columns",
+}
+"""Truths of the fourth sample that were corrected after its first count, in the same way."""

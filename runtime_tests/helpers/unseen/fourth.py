@@ -131,7 +131,7 @@ def of_three(
 
 def on_axes(axes: list[int], layout: str, layers: tuple[int, ...] = BOTH, **more: Any) -> Held:
     """Return a rotation by the place on each axis of a grid, in heads of 32 features."""
-    settings = {"head_dim": 32, "rope_theta": 10000.0, "layout": layout, "axes_dim": axes, **more}
+    settings = {"head_dim": 32, "rope_theta": [10000.0], "layout": layout, "axes_dim": axes, **more}
     return Held("rotary", "rope_nd", settings, layers)
 
 
@@ -256,7 +256,7 @@ DECODERS: tuple[Model, ...] = (
         },
         (
             rotary("yarn", theta=1e6, **YARN_AS_TRAINED, attention_factor=1.0),
-            Held("temperature", "steps", {"beta": 0.1, "step": 32, "offset": 0}, BOTH),
+            Held("temperature", "attention_temperature", {"beta": 0.1, "step": 32, "offset": 0}, BOTH),
         ),
         ("old 17 positions",),
     ),
@@ -369,7 +369,7 @@ DECODERS: tuple[Model, ...] = (
         },
         (
             rotary("yarn", layout="interleaved", rotary_dim=16, first_feature=16, **YARN_AS_TRAINED),
-            Held("temperature", "steps", {"beta": 0.1, "step": 32, "offset": 0}, BOTH),
+            Held("temperature", "attention_temperature", {"beta": 0.1, "step": 32, "offset": 0}, BOTH),
         ),
         (OLD,),
     ),
@@ -704,7 +704,7 @@ OTHERS: tuple[Network, ...] = (
         "granite_speech_encoder",
         "granite_speech.modeling_granite_speech:GraniteSpeechCTCEncoder",
         (lambda n: {"hidden_states": numbers(BATCH, 3 * n, 16)}, {"hidden_states": {0: "batch"}}),
-        (Held("relative", "distances", {"head_dim": 16, "left": 16, "right": 16, "rows": 33}, BOTH),),
+        (Held("relative", "distances", {"head_dim": 16, "left": 7, "right": 7, "rows": 15}, BOTH),),
         (OLD,),
         input_dim=16,
         num_layers=2,
@@ -817,7 +817,7 @@ OTHERS: tuple[Network, ...] = (
         "gemma4_vision",
         "gemma4.modeling_gemma4:Gemma4VisionModel",
         (of_patches, {"pixel_values": {0: "batch"}, "pixel_position_ids": {0: "batch"}}),
-        (learned(16, 64), learned(16, 64), on_axes([16, 16], "axis_halves", rope_theta=100.0)),
+        (learned(16, 64), learned(16, 64), on_axes([16, 16], "axis_halves", rope_theta=[100.0])),
         (OLD,),
         hidden_size=64,
         intermediate_size=32,

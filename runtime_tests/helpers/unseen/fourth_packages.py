@@ -318,7 +318,7 @@ CLASSES: tuple[Network, ...] = (
     picture(
         "timm.perception",
         "timm.models.eva:Eva",
-        (learned(17, 64), on_axes([16, 16], "interleaved", first=1.0, axis_order=[1, 0])),
+        (learned(17, 64), on_axes([16, 16], "interleaved", first=[1.0], axis_order=[1, 0])),
         ("new 23",),
         rope_grid_offset=1.0,
         rope_grid_indexing="xy",
@@ -491,7 +491,7 @@ CLASSES: tuple[Network, ...] = (
         (
             Held(
                 "relative",
-                "clipped",
+                "distances",
                 {"head_dim": 16, "left": 512, "right": 512, "rows": 1025, "distance": "query_minus_key"},
                 BOTH,
             ),
@@ -513,7 +513,7 @@ CLASSES: tuple[Network, ...] = (
         ),
         tokens,
         IDS,
-        (learned(ROWS, 64), rotary(layout="interleaved", rows=ROWS)),
+        (sines(64, ROWS), rotary(layout="interleaved", rows=ROWS)),
         ("old 17",),
     ),
     Network("pretrained_bert.bert", of_bert, tokens, IDS, (learned(ROWS),), ("old 11", "new")),

@@ -504,7 +504,7 @@ WRITTEN: tuple[Network, ...] = (
         lambda _: {"image": numbers(BATCH, 3, 32, 64)},
         {"image": {0: "batch", 2: "height", 3: "width"}},
         (
-            Held("grid", "learned_2d", {"dim": WIDTH, "rows": 50, "order": "column_first"}),
+            Held("grid", "learned rows and columns", {"dim": WIDTH, "rows": 50, "order": "column_first"}),
             learned(5, WIDTH, part="decoder"),
         ),
         ("old 17",),

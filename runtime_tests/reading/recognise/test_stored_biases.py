@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from helpers.graph_files import graph
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.recognise.encodings import encodings_of
+from posenc_export.read.recognise.windows import window_form
 
 KEYS = 64
 MPT = """g (float[1, 2, sequence, 8] q) => (float y) {
@@ -23,3 +25,14 @@ def test_alibi_that_is_stored_has_as_many_rows_as_keys(tmp_path: Path) -> None:
     (named,) = encodings_of(interpret(graph(tmp_path, MPT, {"table": table})))
     assert (named.form.family, named.form.name, named.rows) == ("alibi", "last_key", KEYS)
     assert (named.form.parameters["heads"], named.form.parameters["bias_max"]) == (2, 8.0)
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["by three differences", "but for one pair"])
+def test_windows_of_a_video_have_three_sides(*, changed: bool) -> None:
+    """Swin 3D: a number of each head for each difference of frames, rows and columns."""
+    places = np.stack(np.unravel_index(np.arange(32), (2, 4, 4)), -1)
+    frame, row, column = np.moveaxis(places[:, None] - places, -1, 0)
+    bias = np.random.default_rng(0).normal(size=(1, 2, 3, 7, 7))[:, :, frame, row, column].astype(np.float32)
+    bias[0, 0, 3, 9] += changed
+    form = window_form(bias)
+    assert (None if form is None else form.parameters) == (None if changed else {"heads": 2, "window": (2, 4, 4)})

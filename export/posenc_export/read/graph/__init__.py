@@ -65,6 +65,7 @@ class Graph:
         missing: files of external data that are not there.
         store: where the bytes of tensors are; a graph inside this one reads its constants there, too.
         roles: what inputs are for, where their numbers or a caller have said it; names say it of the others.
+        kinds: what dynamic axes are, by their names, where angles have said it; places say it of the others.
     """
 
     path: Path
@@ -76,3 +77,4 @@ class Graph:
     missing: tuple[str, ...] = field(default=())
     store: Store | None = field(default=None, compare=False, repr=False)
     roles: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)

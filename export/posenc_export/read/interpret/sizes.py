@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, cast
 
 from posenc_export.read.graph import Graph, Input
 from posenc_export.read.interpret.roles import Role, roles_of, rows_axis
@@ -106,7 +106,17 @@ def axes_of(graph: Graph) -> dict[str, Axis]:
             if not isinstance(size, int):
                 kind = _of_axis(item, axis, roles[item.name])
                 kinds.setdefault(axis_name(item, axis), "length" if kind == "total" and not cached else kind)
-    return kinds
+    return {name: cast(Axis, graph.kinds.get(name, kind)) for name, kind in kinds.items()}
+
+
+def tokens_first(graph: Graph) -> dict[str, Axis]:
+    """Return the kinds of two axes of data whose names say nothing, with the length before the batch; else nothing."""
+    roles = roles_of(graph)
+    for item in graph.inputs:
+        first = [size for size in item.shape[:2] if isinstance(size, str) and not _named(size) and size.lower() != "n"]
+        if roles[item.name] == "data" and len(item.shape) == 3 and len(set(first)) == 2:
+            return {first[0]: "length", first[1]: "batch"}
+    return {}
 
 
 def _of_axis(item: Input, axis: int, role: Role) -> Axis:

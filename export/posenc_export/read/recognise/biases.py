@@ -68,12 +68,22 @@ def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Mee
         if item is not None and _is_of_tokens(axes, meeting, operand):
             item = None
         if item is None and meeting.op_type in PRODUCTS:
-            item = _padded(run, meeting, operand) or _unfolded(run, meeting, operand)
+            item = _padded(run, meeting, operand) or _nearest(run, meeting, operand) or _unfolded(run, meeting, operand)
         if item is None and _is_added(meeting, place):
             sign = -1 if meeting.op_type == "Sub" else 1
             item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
         if item is not None:
             yield item
+            if meeting.op_type == "Where":
+                yield from (replace(item, node=taker) for taker in _takers(run, meeting))
+
+
+def _takers(run: Run, meeting: Meeting) -> Iterator[Meeting]:
+    """Yield the nodes that add to scores what a mask left of a bias: those of all layers."""
+    kept = meeting.outputs[0]
+    for node in run.nodes[run.produced[kept] :]:
+        if node.op_type in ADDING and any(operand is not None and operand.tensor == kept for operand in node.operands):
+            yield node
 
 
 def _is_of_tokens(axes: Axes, meeting: Meeting, operand: Operand) -> bool:
@@ -97,6 +107,10 @@ def _is_added(meeting: Meeting, place: int) -> bool:
     """Return whether an input is added to scores."""
     if meeting.op_type == "Sub":
         return place == 1
+    if meeting.op_type == "Where":
+        # a mask that comes in keeps a bias, or puts one number in its place, and what comes of it is added
+        other = meeting.operands[3 - place] if place else None
+        return other is not None and math.prod(shape_of(other.value)) == 1 and not is_data(other.value)
     return meeting.op_type in ADDING or BIAS_OF.get((meeting.domain, meeting.op_type)) == place
 
 
@@ -132,6 +146,29 @@ def _padded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
         if table is not None and form is not None:
             return replace(claim(run, form, meeting, operand), rows=len(table))
     return None
+
+
+def _nearest(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding of the last of stored rows, as many as a call has tokens, that queries are multiplied by.
+
+    Music Transformer has a row for each distance, the farthest first, and moves the scores to their keys.
+    """
+    value = operand.value
+    stored = stored_of(operand)
+    array = np.squeeze(value.array) if isinstance(value, Position) and value.sizes else np.zeros(0)
+    if array.ndim != 2 or len(stored) != 1 or min(array.shape) < 2:
+        return None
+    # queries are multiplied by rows as columns
+    rows = array.T
+    queries = next((shape_of(o.value) for o in meeting.operands if o is not None and is_data(o.value)), ())
+    # a part of a joined weight has as many rows as features, and not as tokens
+    if len(queries) < 3 or queries[-2:] != rows.shape or len(rows) % rows.shape[1] == 0:
+        return None
+    table = table_of(run, stored, rows.shape[1])
+    if table is None or len(rows) >= len(table) or not np.array_equal(table[-len(rows) :], rows):
+        return None
+    sides = {"head_dim": rows.shape[1], "left": len(table) - 1, "right": 0, "rows": len(table)}
+    return replace(claim(run, Form("relative", "distances", sides), meeting, operand), rows=len(table))
 
 
 def _unfolded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:

@@ -16,9 +16,11 @@ from posenc_export.read.recognise.rotations_by_place import PlaceRotation, retur
 from posenc_export.read.recognise.sinusoidal import timestep_form
 from posenc_export.read.recognise.trails import numbers_of
 from posenc_export.read.recognise.waves import spacing_of_dtype
-from posenc_export.read.recognise.windows import sides_of
+from posenc_export.read.recognise.windows import boxes_of, sides_of
 from posenc_export.read.values import Array, Meeting, Position, Run
 
+FEWEST = 4
+"""Tokens of the smallest grid."""
 ADDING = ("Add", "Sub", "Sum")
 
 
@@ -41,15 +43,49 @@ def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
             named.append(replace(entry, form=steps, shape=()))
             continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
-        match = find_scheme(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
+        form = _behind_text(run, entry)
+        if form is not None:
+            named.append(replace(entry, form=form, shape=()))
+            continue
+        match = _of_rotation(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
         if match is None:
             named.append(entry)
             continue
         tensors = turning.tables if turning is not None else entry.tensors
         done.update(tensors)
-        form = Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
-        named.append(replace(entry, form=form, tensors=tensors, shape=()))
+        # cosines and sines may be stored once for each layer: all nodes in which either meets data count
+        met = (node for other in unread if not set(tensors).isdisjoint(other.tensors) for node in other.nodes)
+        nodes_of = tuple(dict.fromkeys(met))
+        named.append(replace(entry, form=_form(match), tensors=tensors, nodes=nodes_of, shape=()))
     return named
+
+
+def named_by_factor(entry: Named, factors: Array | None) -> Named:
+    """Return the entry of a factor that differs far out with the scheme whose formula gives it at all positions."""
+    if factors is None:
+        return entry
+    spacing = spacing_of_dtype(factors.dtype)
+    # positions beyond that were rounded, or are infinite
+    match = find_scheme(Observation("factor", factors[: int(1 / spacing)], spacing))
+    return entry if match is None else replace(entry, form=_form(match), shape=())
+
+
+def _form(match: SchemeMatch) -> Form:
+    return Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
+
+
+def _of_rotation(seen: Observation) -> SchemeMatch | None:
+    """Return the scheme of a rotation; tokens in a row may be the places of an image, or of a video."""
+    found = find_scheme(seen)
+    if found is not None or seen.layout == "" or len(seen.numbers) < FEWEST:
+        return found
+    count = len(seen.numbers)
+    for sides in (*sides_of(count), *boxes_of(count)):
+        grid = replace(seen, numbers=seen.numbers.reshape(*sides, *seen.numbers.shape[1:]))
+        found = find_scheme(grid)
+        if found is not None:
+            return found
+    return None
 
 
 def _of_steps(run: Run, entry: Named) -> Form | None:
@@ -57,9 +93,40 @@ def _of_steps(run: Run, entry: Named) -> Form | None:
     steps = run.values.get(entry.positions)
     value = run.values.get(entry.tensors[0])
     array = None if value is None else numbers_of(value)
-    if array is None or array.ndim != 2 or not isinstance(steps, Position) or steps.array.dtype.kind != "f":
+    if array is None or not isinstance(steps, Position) or steps.array.ndim > 1:
         return None
-    return timestep_form(array, steps.array)
+    if array.ndim > 2 and len(array) == steps.array.size:
+        # every sample of a sound, or every token, gets the features of the step
+        rows = _of_each_step(array)
+        return None if rows is None else timestep_form(rows, steps.array)
+    return timestep_form(array, steps.array) if array.ndim == 2 and steps.array.dtype.kind == "f" else None
+
+
+def _of_each_step(array: Array) -> Array | None:
+    """Return (steps, features) of numbers that are repeated along all other axes; None where more than one is left."""
+    for axis in reversed(range(1, array.ndim)):
+        if array.ndim > 2 and (array == array.take([0], axis)).all():
+            array = np.asarray(array.take(0, axis))
+    return array if array.ndim == 2 else None
+
+
+def _behind_text(run: Run, entry: Named) -> Form | None:
+    """Return the form of sines of places of an image or a video, behind tokens of text whose rows are zeros."""
+    value = run.values.get(entry.tensors[0])
+    array = None if value is None else numbers_of(value)
+    rows = None if array is None or not array.ndim else array.reshape(-1, array.shape[-1])
+    if rows is None or array is None or array.size != rows.size or max(array.shape[:-1], default=0) != len(rows):
+        return None
+    text = int(np.argmax((rows != 0).any(-1)))
+    if not text or len(rows) - text < FEWEST:
+        return None
+    places = rows[text:]
+    for sides in (*sides_of(len(places)), *boxes_of(len(places))):
+        found = find_scheme(Observation("rows", places.reshape(*sides, -1), spacing_of_dtype(rows.dtype)))
+        if found is not None:
+            # no scheme has rows of zeros before those of places
+            return Form(cast(Family, found.family), found.scheme, {**_plain(found), "class_tokens": text})
+    return None
 
 
 def _plain(found: SchemeMatch) -> dict[str, Parameter]:

@@ -21,6 +21,9 @@ FEWEST = 4
 UNLIKE = 0.05
 """A difference of two cosines that no rounding makes."""
 
+TWO_ANGLES = "the two features of a pair are turned by two angles: cosines lie in another layout than features"
+"""What is wrong with pairs that do not turn; a formula may have it so, as V-JEPA 2's has."""
+
 
 @dataclass(frozen=True)
 class Mixed:
@@ -156,7 +159,7 @@ def _fault(parts: list[Mixed]) -> str:
     if not np.array_equal(others[partner], own):
         return ""
     if np.abs(cosine - cosine[:, partner]).max() > UNLIKE:
-        return "the two features of a pair are turned by two angles: cosines lie in another layout than features"
+        return TWO_ANGLES
     if np.abs(sine).max() > UNLIKE and np.abs(sine - sine[:, partner]).max() < UNLIKE:
         return "sines have one sign in both features of a pair, which turns nothing"
     return ""

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Observation
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.mixtures import Mixture, mixtures
+from posenc_export.read.recognise.mixtures import Mixture, Product, mixtures
 from posenc_export.read.recognise.waves import spacing_of_dtype
 from posenc_export.read.values import Constant, Position, Run
 
+BOTH_RISE = 2
+"""Both products of a sum take elements as they lie."""
 Places = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -51,11 +53,14 @@ class Elements:
 def rotations_by_place(flow: Flow) -> Iterator[PlaceRotation]:
     """Yield the tensors whose pairs are turned, in the order of the graph, each table once."""
     known: dict[str, Elements] = {}
+    found: list[PlaceRotation | None] = []
     for mixture in mixtures(flow):
-        _note(known, mixture)
+        alone = None if _is_part(flow, mixture) else _of_one_sum(mixture)
+        found.append(alone)
+        if alone is None:
+            _note(known, mixture)
     seen: set[tuple[str, ...]] = set()
-    for elements in known.values():
-        turning = _whole(elements)
+    for turning in (*found, *map(_whole, known.values())):
         if turning is not None and turning.tables not in seen:
             seen.add(turning.tables)
             yield turning
@@ -84,13 +89,84 @@ def returned_rotations(run: Run) -> Iterator[PlaceRotation]:
         yield PlaceRotation((cosine.tensor, sine.tensor), seen)
 
 
+def _is_part(flow: Flow, mixture: Mixture) -> bool:
+    """Return whether a sum makes a part of the features of a head, and others are put beside it."""
+    last = mixture.sides[0].index.ndim - 1
+    takers = flow.takers.get(mixture.node.outputs[0], [])
+    return any(node.op_type == "Concat" and node.attributes.get("axis") in (-1, last) for node in takers)
+
+
+def _of_one_sum(mixture: Mixture) -> PlaceRotation | None:
+    """Return the rotation that a sum over whole heads is, x cos + rotated x sin; None where it is none.
+
+    Its last axis is that of features, whatever lies beside them in the tensor that queries were taken of.
+    """
+    left, right = mixture.sides
+    shape = left.index.shape
+    if len(shape) < 2 or shape[-1] % 2:
+        return None
+    lines = [product.index.reshape(-1, shape[-1]) for product in (left, right)]
+    rising = [bool((np.diff(line) > 0).all()) for line in lines]
+    if rising[0] == rising[1]:
+        return None
+    own, other = (left, right) if rising[0] else (right, left)
+    lines = lines if rising[0] else lines[::-1]
+    # the feature that each is mixed with, the same in every head of every token
+    partner = np.searchsorted(lines[0][0], lines[1][0])
+    if partner.max() >= shape[-1] or not np.array_equal(lines[0][:, partner], lines[1]):
+        return None
+    features = np.arange(shape[-1])
+    if np.any(partner == features) or not np.array_equal(partner[partner], features):
+        return None
+    first = np.flatnonzero(features < partner)
+    second = partner[first]
+    same = np.array_equal(own.by[..., first], own.by[..., second])
+    if not same or not np.array_equal(other.by[..., first], -other.by[..., second]):
+        return None
+    numbers = _without_repeats(own.by[..., second] + 1j * other.by[..., second])
+    if numbers is None:
+        return None
+    tables = dict.fromkeys(product.table.tensor for product in (own, other))
+    layout = _layout(first, second)
+    seen = Observation("rotation", numbers, _spacing(own, other), layout=layout, head_dim=shape[-1])
+    return PlaceRotation(tuple(tables), seen)
+
+
+def _without_repeats(numbers: NDArray[np.complex128]) -> NDArray[np.complex128] | None:
+    """Return numbers (places, pairs), or (places, heads, pairs), without the axes that repeat them; None for others.
+
+    The axis of tokens is the longest that is left: a head, or one of a batch, may be turned by numbers of its own.
+    """
+    for axis in reversed(range(numbers.ndim - 1)):
+        if numbers.ndim > 2 and _is_same(numbers, axis):
+            numbers = np.asarray(numbers.take(0, axis))
+    if numbers.ndim > 3:
+        return None
+    return np.moveaxis(numbers, 0, 1) if numbers.ndim == 3 and numbers.shape[0] < numbers.shape[1] else numbers
+
+
+def _spacing(*products: Product) -> float:
+    """Return the spacing of the dtype of tables."""
+    found = 0.0
+    for product in products:
+        value = product.table.value
+        if isinstance(value, Constant | Position):
+            dtype = value.array.dtype if isinstance(value, Position) else value.dtype
+            found = max(found, spacing_of_dtype(dtype))
+    return found
+
+
 def _note(known: dict[str, Elements], mixture: Mixture) -> None:
     """Note what a sum says of the elements that it makes; which of its products has the cosines, the places say."""
     left, right = mixture.sides
     count = int(np.prod(left.shape))
+    before = known.get(left.tensor)
     order = _own(left.index, right.index)
     if order is None:
         return
+    if order == BOTH_RISE:
+        # halves in sums of their own: the lower element of a pair is in the first of two sums
+        order = 0 if before is None or np.any(before.partner[left.index.ravel()] < 0) else 1
     own, other = (left, right) if order == 0 else (right, left)
     elements = known.setdefault(
         own.tensor, Elements(own.shape, np.full(count, np.nan), np.full(count, np.nan), np.full(count, -1))
@@ -100,20 +176,15 @@ def _note(known: dict[str, Elements], mixture: Mixture) -> None:
     elements.partner[places] = other.index.ravel()
     for product in (own, other):
         elements.tables[product.table.tensor] = None
-        value = product.table.value
-        dtype = value.array.dtype if isinstance(value, Position) else getattr(value, "dtype", np.dtype(np.float32))
-        if isinstance(value, Constant | Position):
-            elements.spacing = max(elements.spacing, spacing_of_dtype(dtype))
+    elements.spacing = max(elements.spacing, _spacing(own, other))
 
 
 def _own(left: Places, right: Places) -> int | None:
-    """Return which of two products takes elements as they lie, 0 or 1; None where that cannot be told."""
-    steps = [np.diff(index.ravel()) for index in (left, right)]
-    rising = [bool((step > 0).all()) for step in steps]
+    """Return which of two products takes elements as they lie in a head, 0 or 1, or that both do; None for neither."""
+    rising = [bool((np.diff(index, axis=-1) > 0).all()) for index in (left, right)]
     if rising[0] != rising[1]:
         return 0 if rising[0] else 1
-    # halves in sums of their own: both rise, and the lower element of a pair is in the first of two sums
-    return 0 if rising[0] else None
+    return BOTH_RISE if rising[0] else None
 
 
 def _whole(elements: Elements) -> PlaceRotation | None:
@@ -126,30 +197,63 @@ def _whole(elements: Elements) -> PlaceRotation | None:
     first, second = turned[lower], partner[lower]
     # out_a = a cos - b sin and out_b = b cos + a sin, of the same angle
     same = np.array_equal(elements.cosine[first], elements.cosine[second])
-    if not same or not np.array_equal(elements.sine[first], -elements.sine[second]):
-        return None
-    return _by_place(elements, first, second)
+    is_pair = same and np.array_equal(elements.sine[first], -elements.sine[second])
+    return _by_place(elements, first, second, is_pair=is_pair)
 
 
-def _by_place(elements: Elements, first: Places, second: Places) -> PlaceRotation | None:
-    """Return a rotation with axes of places, heads and pairs: the last axis of a tensor is that of features."""
+def _by_place(elements: Elements, first: Places, second: Places, *, is_pair: bool) -> PlaceRotation | None:
+    """Return a rotation with axes of places, heads and pairs: the last axis of a tensor is that of features.
+
+    Args:
+        elements: of the tensor.
+        first: the first element of each pair.
+        second: its second element.
+        is_pair: both turn by one angle; else each by its own, and features take the place of pairs.
+    """
     shape = elements.shape
     where, other = np.unravel_index(first, shape), np.unravel_index(second, shape)
     apart = [axis for axis in range(len(shape)) if np.any(where[axis] != other[axis])]
     if apart != [len(shape) - 1]:
         return None
-    features = np.unique(where[-1])
-    if first.size != features.size * int(np.prod(shape[:-1])):
+    head = _head(elements)
+    of_head = where[-1] // head == where[-1].min() // head
+    features = np.unique(where[-1][of_head] % head)
+    # a token of a class, before those of patches, is not turned
+    sizes = [np.unique(places[of_head]).size for places in where[:-1]]
+    if np.count_nonzero(of_head) != features.size * int(np.prod(sizes)):
         return None
-    numbers = (elements.cosine[second] + 1j * elements.sine[second]).reshape(*shape[:-1], features.size)
-    # a batch has the same numbers; so have heads, beside the batch or the features, unless each turns by its own
-    numbers = numbers[0]
-    if numbers.ndim > 2:
-        axis = next((axis for axis in (0, numbers.ndim - 2) if _is_same(numbers, axis)), None)
-        numbers = np.moveaxis(numbers, 0, -2) if axis is None else numbers.take(0, axis)
-    layout = _layout(where[-1][: features.size], other[-1][: features.size])
-    seen = Observation("rotation", numbers, elements.spacing, layout=layout, head_dim=shape[-1])
+    columns, partners = where[-1][of_head][: features.size] % head, other[-1][of_head][: features.size] % head
+    layout = _layout(columns, partners)
+    numbers = (elements.cosine[second] + 1j * elements.sine[second])[of_head].reshape(*sizes, features.size)
+    if not is_pair:
+        if layout != "interleaved":
+            return None
+        # the first of two is a real part: out_a = a cos - b sin
+        own = (elements.cosine[first] - 1j * elements.sine[first])[of_head].reshape(numbers.shape)
+        numbers, layout = np.stack([own, numbers], -1).reshape(*sizes, -1), "axis_tiled"
+    once = _without_repeats(numbers)
+    if once is None:
+        return None
+    seen = Observation("rotation", once, elements.spacing, layout=layout, head_dim=head)
     return PlaceRotation(tuple(elements.tables), seen)
+
+
+def _head(elements: Elements) -> int:
+    """Return how many features a head has: the fewest after which all that are turned are turned once more alike."""
+    width = elements.shape[-1]
+    apart = np.where(elements.partner < 0, 0, elements.partner - np.arange(elements.partner.size))
+    known = [part.reshape(-1, width) for part in (elements.cosine, elements.sine, apart)]
+    turned = (elements.partner >= 0).reshape(-1, width).any(0)
+    for head in range(4, width, 2):
+        if width % head:
+            continue
+        blocks = [part.reshape(len(part), -1, head) for part in known]
+        used = turned.reshape(-1, head).any(1)
+        if all(
+            np.array_equal(part[:, used], part[:, used][:, :1].repeat(used.sum(), 1), equal_nan=True) for part in blocks
+        ):
+            return head
+    return width
 
 
 def _is_same(numbers: NDArray[np.complex128], axis: int) -> bool:

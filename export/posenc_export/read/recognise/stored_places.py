@@ -49,7 +49,7 @@ STORED = "numbers stored in "
 """How the names of stored numbers begin that have no other name."""
 MATRIX = 2
 """Axes of a matrix."""
-PLAIN = ("Add", "Sub", "Mul")
+PLAIN = ("Add", "Sub", "Mul", "Where")
 """Operators of which stored numbers of several axes are told even where the axes of data are not known."""
 SCALING = ("Mul", "Div")
 MOVING = {

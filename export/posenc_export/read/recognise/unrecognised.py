@@ -120,12 +120,12 @@ def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
     )
 
 
-def still_of(run: Run) -> list[tuple[Meeting, Operand]]:
-    """Return values that data are computed with, and that are the same at all positions of a short call.
+def still_of(run: Run) -> list[tuple[Operand, list[Meeting]]]:
+    """Return values that are the same at all positions of a short call, each with the nodes that compute data with it.
 
     They may be others far out: factors of an attention's temperature are 1 up to position 8191.
     """
-    found: dict[str, tuple[Meeting, Operand]] = {}
+    found: dict[str, tuple[Operand, list[Meeting]]] = {}
     for meeting in run.meetings:
         if meeting.op_type not in ("Mul", "Div", "Add") or not any(
             o is not None and is_data(o.value) for o in meeting.operands
@@ -136,13 +136,14 @@ def still_of(run: Run) -> list[tuple[Meeting, Operand]]:
             if operand is None or not isinstance(value, Position) or not is_float(value) or value.array.size < FEWEST:
                 continue
             if np.ptp(value.array.astype(np.float64)) == 0 and (value.inputs or value.sizes):
-                found.setdefault(operand.tensor, (meeting, operand))
+                found.setdefault(operand.tensor, (operand, []))[1].append(meeting)
     return list(found.values())[:STILL]
 
 
-def moving(run: Run, meeting: Meeting, operand: Operand) -> Named:
+def moving(run: Run, operand: Operand, meetings: Sequence[Meeting]) -> Named:
     """Return the entry of a value that is another one far out."""
-    named = gathered([claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand)])[0]
+    form = Form("not recognised", meetings[0].op_type, {})
+    named = gathered([claim(run, form, meeting, operand) for meeting in meetings])[0]
     return _with_origin(run, named)
 
 

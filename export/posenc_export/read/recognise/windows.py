@@ -1,7 +1,8 @@
-"""Windows of an image: biases by the difference of rows and of columns, and coordinates of such differences."""
+"""Windows of images and videos: biases by the difference of rows and of columns, and coordinates of these."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -27,15 +28,22 @@ def sides_of(places: int) -> Iterator[tuple[int, int]]:
                 yield places // height, height
 
 
-def differences(sides: tuple[int, int]) -> Integers:
+def boxes_of(places: int) -> Iterator[tuple[int, int, int]]:
+    """Give the boxes that have so many places: frames of a video, each a rectangle."""
+    for frames in range(2, places // 4 + 1):
+        if places % frames == 0:
+            yield from ((frames, height, width) for height, width in sides_of(places // frames))
+
+
+def differences(sides: tuple[int, ...]) -> Integers:
     """Return the number of the difference of every two places: (places, places)."""
-    height, width = sides
-    row, column = np.divmod(np.arange(height * width), width)
-    down, across = row[:, None] - row + height - 1, column[:, None] - column + width - 1
-    return np.asarray(down * (2 * width - 1) + across, np.int64)
+    number: Integers = np.zeros((1, 1), np.int64)
+    for places, side in zip(np.unravel_index(np.arange(math.prod(sides)), sides), sides, strict=True):
+        number = number * (2 * side - 1) + places[:, None] - places + side - 1
+    return number
 
 
-def window_of(matrix: NDArray[np.generic]) -> tuple[tuple[int, int], bool] | None:
+def window_of(matrix: NDArray[np.generic]) -> tuple[tuple[int, ...], bool] | None:
     """Return the window, and whether a class token is before it, whose differences say all of (.., places, places)."""
     places = matrix.shape[-1]
     if matrix.shape[-2] != places or places < 4:
@@ -47,13 +55,13 @@ def window_of(matrix: NDArray[np.generic]) -> tuple[tuple[int, int], bool] | Non
             return None
         # a head tells which sides there may be, before all are compared
         first = inner.reshape(-1, *inner.shape[-2:])[:1]
-        for sides in sides_of(places - class_token):
+        for sides in (*sides_of(places - class_token), *boxes_of(places - class_token)):
             if _says_all(first, sides) and _says_all(inner, sides):
                 return sides, class_token
     return None
 
 
-def _says_all(matrix: NDArray[np.generic], sides: tuple[int, int]) -> bool:
+def _says_all(matrix: NDArray[np.generic], sides: tuple[int, ...]) -> bool:
     """Return whether places with the same difference have the same numbers."""
     index = differences(sides)
     by_difference = np.zeros((*matrix.shape[:-2], int(index.max()) + 1), matrix.dtype)
@@ -84,7 +92,7 @@ def window_index_form(index: NDArray[np.integer], rows: int) -> Form | None:
     return Form("window", "table", {**_parameters(*window), "rows": rows})
 
 
-def _parameters(sides: tuple[int, int], class_token: bool) -> dict[str, Parameter]:
+def _parameters(sides: tuple[int, ...], class_token: bool) -> dict[str, Parameter]:
     parameters: dict[str, Parameter] = {"window": sides}
     if class_token:
         parameters["class_token"] = True
