@@ -13,11 +13,12 @@ from dataclasses import replace
 from math import log
 from typing import Any
 
+from torch import nn
+
 from helpers.foreign.models import BASE, BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
 from helpers.unseen.fourth import (
     BACKBONE,
-    DELTA,
     KINDS_OF_LAYERS,
     MAMBA,
     PAIR,
@@ -28,11 +29,10 @@ from helpers.unseen.fourth import (
     mels,
     of_three,
     pixels,
-    split,
     two_bases,
     with_mask,
 )
-from helpers.unseen.torch_packages import Network, windows
+from helpers.unseen.torch_packages import Network, of, windows
 from helpers.unseen.transformers_types import scaled
 from scripts.unseen_files import (
     BATCH,
@@ -48,6 +48,7 @@ from scripts.unseen_files import (
     T5,
     WIDE,
     Feeds,
+    Inputs,
     Model,
     both_sines,
     both_tables,
@@ -61,7 +62,7 @@ from scripts.unseen_files import (
     turned,
 )
 
-OLDEST, EARLY, MIDDLE, LATE = "old 11", "old 13", "old 16", "old 19"
+EARLY, MIDDLE, LATE = "old 15", "old 16", "old 19"
 FIRST, SECOND, LAST = "new 21", "new 22", "new 24"
 LLAMA3 = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 128}
 YARN: dict[str, Any] = {"factor": 16.0, "original_max_position_embeddings": 64}
@@ -118,10 +119,10 @@ AGAIN: tuple[Model, ...] = (
     grouped("gpt_neox", (EARLY, LAST), (96, 4, 4, 24), part=0.25, use_parallel_residual=False),
     grouped("granite", (f"{LATE} cached",), (96, 6, 2, 16), theta=1e7, attention_multiplier=0.1),
     grouped("olmo2", (f"{EARLY} cached",), (96, 6, 3, 16), theta=500000.0),
-    grouped("glm4", (LATE, FIRST), (96, 6, 2, 16), part=0.5, theta=50000.0, layout="interleaved"),
+    grouped("glm4", (FIRST,), (96, 6, 2, 16), part=0.5, theta=50000.0, layout="interleaved"),
     grouped("starcoder2", (f"{LATE} positions",), (96, 6, 2, 16), theta=999999.4420358813),
     grouped("nemotron", (f"{LATE} cached",), (96, 6, 2, 16), part=0.5, theta=20000.0),
-    grouped("ernie4_5", (f"{LATE} cached",), (80, 5, 1, 16), theta=250000.0, layout="interleaved"),
+    grouped("ernie4_5", (f"{SECOND} cached",), (80, 5, 1, 16), theta=250000.0, layout="interleaved"),
     Model("falcon", "falcon", {**WIDE, "hidden_size": 96, "num_attention_heads": 6, "num_kv_heads": 2, "head_dim": None,
                                "new_decoder_architecture": True, "alibi": False,
                                "rope_parameters": {"rope_type": "default", "rope_theta": 500042.0}},
@@ -135,7 +136,7 @@ AGAIN: tuple[Model, ...] = (
                              "do_layer_norm_before": False, "num_attention_heads": 3, "max_position_embeddings": 96},
           (learned(98, 48, offset=2),), (LATE, FIRST)),
     Model("decoder", "gpt2", {**GPT, "n_embd": 48, "n_head": 3, "n_positions": 72,
-                              "scale_attn_by_inverse_layer_idx": True}, (learned(72, 48),), (OLDEST, LAST)),
+                              "scale_attn_by_inverse_layer_idx": True}, (learned(72, 48),), (EARLY, LAST)),
     two_bases("gemma3_text", (f"{LATE} cached",), (10000.0, 1e6), query_pre_attn_scalar=16, **heads_of(96, 6, 2, 32)),
     grouped("gte", (LATE, FIRST), (96, 4, 4, 24), kind="tokens", theta=500000.0),
     grouped("nomic_bert", (EARLY, SECOND), (96, 6, 6, 16), kind="tokens"),
@@ -160,7 +161,7 @@ AGAIN: tuple[Model, ...] = (
           (Held("relative", "deberta", {"position_buckets": 8, "max_relative_positions": 64, "rows": 16}, BOTH),),
           (LATE,)),
     Model("tokens", "electra", {**BASE, "hidden_size": 48, "num_attention_heads": 3, "embedding_size": 24},
-          (learned(ROWS, 24),), (OLDEST,)),
+          (learned(ROWS, 24),), (EARLY,)),
     Model("pixels", "beit", {**IMAGE, "hidden_size": 48, "num_attention_heads": 3, "patch_size": 4,
                              "use_shared_relative_position_bias": True},
           (Held("window", "table", {"heads": 3, "window": [8, 8], "class_token": True}, BOTH),), (LATE, FIRST)),
@@ -187,11 +188,8 @@ AGAIN: tuple[Model, ...] = (
 NEWS: tuple[Model, ...] = (
     turned("bamba", ("old 17", "new"), part=0.5, layers=(0,), **{
         **MAMBA, **HALF_HEADS, "attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_n_groups": 1}),
-    split("deepseek_v2", ("new", "old 17"), **{"head_dim": None, "first_k_dense_replace": 2, "n_group": 1,
-                                               "topk_group": 1, "n_routed_experts": 2, "n_shared_experts": 1}),
-    turned("qwen3_next", ("new", "old 17"), part=0.25, layers=(0,), theta=1e7, **{
-        **MOE, **DELTA, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "mlp_only_layers": [0, 1]}),
-    turned("olmo_hybrid", ("old 17", "new"), theta=500000.0, layers=(0,), **{**HALF_HEADS, **DELTA}),
+    turned("qwen3_next", ("old 17", "new"), part=0.25, theta=1e7, layer_types=["full_attention", "full_attention"], **{
+        **MOE, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "mlp_only_layers": [0, 1]}),
     turned("granitemoe_swa", ("old 17 positions", "new"), **{
         **HALF_HEADS, **MOE, "layer_types": KINDS_OF_LAYERS, "sliding_window": 16}),
     two_bases("gemma3n_text", ("old 17", "new"), (10000.0, 1e6), **{
@@ -233,6 +231,16 @@ def flattened(_: int) -> Feeds:
 def noisy(_: int) -> Feeds:
     """Return images and the noise by which patches are left out."""
     return {**pixels(0), "noise": numbers(BATCH, 16)}
+
+
+def mae() -> nn.Module:
+    """Return MAE's encoder with the table of sines that its checkpoints hold: rows first, and none for the class."""
+    path = "transformers.models.vit_mae.modeling_vit_mae"
+    settings = of("transformers:ViTMAEConfig")(**{**IMAGE, "mask_ratio": 0.25})
+    module = of(f"{path}:ViTMAEModel")(settings)
+    table = of(f"{path}:build_2d_sinusoidal_position_embedding")(4, 4, embed_dim=32, cls_token=True)
+    module.embeddings.position_embeddings.data.copy_(table[None])
+    return Inputs(module, ("pixel_values", "noise"))
 
 
 def seen(length: int) -> Feeds:
@@ -281,7 +289,7 @@ OTHERS: tuple[Network, ...] = (
     hugging("clvp_decoder", "clvp.modeling_clvp:ClvpModel", (with_mask, WORDS), (learned(ROWS),), ("old 17", "new"),
             **{**BASE, "n_inner": 32, "use_attention_bias": True}),
     hugging("bridgetower_vision_model", "bridgetower.modeling_bridgetower:BridgeTowerVisionTransformer",
-            (pixels, PIXELS), (learned(17, 128),), ("old 17", "new"), **{**IMAGE, "hidden_size": 128}),
+            (lambda _: {**pixels(0), "attention_mask": ones(17)}, PIXELS), (learned(17, 128),), ("old 17", "new"), **{**IMAGE, "hidden_size": 128}),
     hugging("idefics_vision", "idefics.vision:IdeficsVisionTransformer", (pixels, PIXELS), (learned(17),),
             ("old 17",), **IMAGE),
     hugging("got_ocr2_vision", "got_ocr2.modeling_got_ocr2:GotOcr2VisionEncoder", (pixels, PIXELS),
@@ -289,9 +297,6 @@ OTHERS: tuple[Network, ...] = (
     hugging("deepseek_ocr2_sam_vision_model", "deepseek_ocr2.modeling_deepseek_ocr2:DeepseekOcr2SamVisionEncoder",
             (pixels, PIXELS), (learned(16), distances(1, (0,)), distances(3, (1,))), ("new",),
             **SAM, downsample_channels=[16, 16]),
-    hugging("deepseek_ocr2_sam_vision_model", "deepseek_ocr2.modeling_deepseek_ocr2:DeepseekOcr2SamVisionEncoder",
-            (pixels, PIXELS), (Held("grid", "interpolated", {"dim": 32, "rows": 16}), distances(1, (0,)),
-                               distances(3, (1,))), ("old 17",), **SAM, downsample_channels=[16, 16]),
     hugging("slanext_vision", "slanext.modeling_slanext:SLANeXtVisionEncoder", (pixels, PIXELS),
             (learned(16), distances(1, (0,)), distances(3, (1,))), ("old 17",), **SAM),
     hugging("clvp_encoder", "clvp.modeling_clvp:ClvpEncoder", (with_mask, WORDS), (rotary(),), ("old 17",),
@@ -300,9 +305,8 @@ OTHERS: tuple[Network, ...] = (
     hugging("lxmert", "lxmert.modeling_lxmert:LxmertModel", (seen, {"input_ids": BY_TOKEN}), (learned(ROWS),),
             ("old 17",), vocab_size=64, hidden_size=32, num_attention_heads=2, intermediate_size=32, l_layers=1,
             x_layers=1, r_layers=1, visual_feat_dim=16, max_position_embeddings=ROWS),
-    hugging("vit_mae", "vit_mae.modeling_vit_mae:ViTMAEModel", (noisy, {"pixel_values": {0: "batch"},
-                                                                        "noise": {0: "batch"}}),
-            (Held("grid", "sincos_2d", {**SINE, "rows": 16}),), ("old 17", "new"), **{**IMAGE, "mask_ratio": 0.25}),
+    Network("vit_mae", mae, noisy, {"pixel_values": {0: "batch"}, "noise": {0: "batch"}},
+            (Held("grid", "sincos_2d", {**SINE, "rows": 16}),), ("old 17", "new")),
     hugging("pix2struct_vision_model", "pix2struct.modeling_pix2struct:Pix2StructVisionModel",
             (flattened, {"flattened_patches": {0: "batch", 1: "patches"}, "attention_mask": {0: "batch", 1: "patches"}}),
             (learned(40), learned(40)), ("old 17", "new"), hidden_size=32, patch_embed_hidden_size=48, d_ff=32, d_kv=16,
@@ -325,7 +329,7 @@ OTHERS: tuple[Network, ...] = (
     hugging("depth_anything", "depth_anything.modeling_depth_anything:DepthAnythingForDepthEstimation",
             (pixels, PIXELS), (learned(17),), ("new",), **DEPTH),
     hugging("upernet", "upernet.modeling_upernet:UperNetForSemanticSegmentation",
-            (square, PIXELS), windows("table", (2, [4, 4], BOTH), (4, [4, 4], (2,))), ("old 17",),
+            (square, PIXELS), windows("table", (2, [4, 4], BOTH), (4, [4, 4], (2,))), ("new",),
             backbone_config={"model_type": "swin", "embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4],
                              "window_size": 4, "image_size": 128, "patch_size": 4,
                              "out_features": ["stage1", "stage2"]},
@@ -343,10 +347,10 @@ OTHERS: tuple[Network, ...] = (
             "nemotron_asr_streaming.modeling_nemotron_asr_streaming:NemotronAsrStreamingEncoder",
             (lambda n: {"input_features": numbers(BATCH, 4 * n, 16), "attention_mask": ones(4 * n)},
              {"input_features": {0: "batch", 1: "frames"}, "attention_mask": {0: "batch", 1: "frames"}}),
-            (Held("relative", "conformer", {"d_model": 32, "base": 10000.0}, BOTH),), ("old 17", "new"), **AUDIO),
+            (Held("relative", "conformer", {"d_model": 32, "base": 10000.0}, BOTH),), ("new",), **AUDIO),
     hugging("mimi", "mimi.modeling_mimi:MimiModel", (lambda n: {"input_values": numbers(1, 1, 64 * n)},
                                                      {"input_values": {2: "samples"}}),
-            (rotary(head_dim=16),), ("old 17",), hidden_size=32, num_filters=4,
+            (rotary(head_dim=16),), ("new",), hidden_size=32, num_filters=4,
             upsampling_ratios=[2, 2], codebook_size=16, codebook_dim=16, vector_quantization_hidden_dimension=16,
             num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, intermediate_size=32, num_quantizers=4, head_dim=16,
             upsample_groups=32, sliding_window=16),
