@@ -42,7 +42,12 @@ OPTIMIZED: dict[str, tuple[str, ...]] = {
         "timm.deepseek_vit.old-17",
     ),
     "ORT basic": ("got_ocr2_vision.old-17", "tutorial.baichuan.old-17"),
-    "ORT extended": ("qwen3_next.old-17", "bridgetower_vision_model.old-17", "molmo2_text.old-17", "colbert.bert.old-14"),
+    "ORT extended": (
+        "qwen3_next.old-17",
+        "bridgetower_vision_model.old-17",
+        "molmo2_text.old-17",
+        "colbert.bert.old-14",
+    ),
     "ORT all": (
         "kosmos_2_5_text_model.old-17",
         "timm.maxvit_tf.old-17",

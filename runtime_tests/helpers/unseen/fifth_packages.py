@@ -119,7 +119,7 @@ class ChatGlm(Decoder):
 
     def turned(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return queries or keys turned: (tokens, batch, heads, features)."""
-        count, batch, heads, _ = x.shape
+        count, _, heads, _ = x.shape
         width = rows.shape[-2] * 2
         x, rest = x[..., :width], x[..., width:]
         pairs, rows = x.reshape(count, -1, heads, width // 2, 2), rows.view(count, -1, 1, width // 2, 2)
@@ -259,7 +259,7 @@ class DeformableSine(nn.Module):
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.half = width // 2
+        self.each_axis = width // 2
         self.conv = nn.Conv2d(3, width, 4, 4)
         layer = nn.TransformerEncoderLayer(width, 2, 32, dropout=0.0, batch_first=True)
         self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
@@ -271,8 +271,8 @@ class DeformableSine(nn.Module):
         scale, eps = 2 * math.pi, 1e-6
         y_embed = (y_embed - 0.5) / (y_embed[:, -1:, :] + eps) * scale
         x_embed = (x_embed - 0.5) / (x_embed[:, :, -1:] + eps) * scale
-        dim_t = torch.arange(self.half, dtype=torch.float32)
-        dim_t = 10000 ** (2 * torch.div(dim_t, 2, rounding_mode="floor") / self.half)
+        dim_t = torch.arange(self.each_axis, dtype=torch.float32)
+        dim_t = 10000 ** (2 * torch.div(dim_t, 2, rounding_mode="floor") / self.each_axis)
         parts = []
         for places in (y_embed, x_embed):
             angles = places[..., None] / dim_t
@@ -425,8 +425,14 @@ def place_mask(_: int) -> Feeds:
 TEXT = {"input_ids": BY_TOKEN, "attention_mask": BY_TOKEN}
 PAST = {"idx": BY_TOKEN, "keys": {1: "batch", 3: "past"}, "values": {1: "batch", 3: "past"}}
 WIDER: dict[str, Any] = {**BASE, "hidden_size": 48, "num_attention_heads": 3}
-CAUSAL: dict[str, Any] = {**BASE, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
-                          "num_labels": 1}
+CAUSAL: dict[str, Any] = {
+    **BASE,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_labels": 1,
+}
 
 
 def maxvit() -> nn.Module:
@@ -463,130 +469,447 @@ class Speech(nn.Module):
 
 
 HALF: Held = Held("grid", "sincos_2d", {**GRID, "order": "column_first", "spacing": "half", "rows": 16})
-XPOS: dict[str, Any] = {"head_dim": 32, "rope_theta": 10000.0, "layout": "interleaved", "scale_base": 512.0,
-                        "gamma": 0.4, "center": "length"}
+XPOS: dict[str, Any] = {
+    "head_dim": 32,
+    "rope_theta": 10000.0,
+    "layout": "interleaved",
+    "scale_base": 512.0,
+    "gamma": 0.4,
+    "center": "length",
+}
 WRITTEN: tuple[Network, ...] = (
-    Network("tutorial.jina_v2", JinaBert, masked, MASKED,
-            (Held("alibi", "distance", {"heads": 4, "bias_max": 8.0, "rows": ROWS}, BOTH),), ("old 15", "new")),
-    Network("tutorial.baichuan", Baichuan, lambda n: {"idx": ids(n)}, {"idx": BY_TOKEN},
-            (Held("alibi", "key", {"heads": 8, "bias_max": 8.0}, BOTH),), ("old 17", "new 22")),
-    Network("tutorial.chatglm2", ChatGlm, lambda n: {"idx": ids(n)}, {"idx": BY_TOKEN},
-            (rotary(layout="interleaved", rotary_dim=16, rows=ROWS),), ("old 17", "new")),
-    Network("tutorial.flash_rotary", FlashRotary, lambda n: {"idx": ids(n)}, {"idx": BY_TOKEN},
-            (rotary(theta=25000.0, rotary_dim=16),), ("old 18", "new 24")),
-    Network("tutorial.meta_llama", MetaLlama, kept, PAST,
-            (rotary(theta=500000.0, head_dim=24, layout="interleaved", rows=2 * ROWS),), ("old 15", "new")),
+    Network(
+        "tutorial.jina_v2",
+        JinaBert,
+        masked,
+        MASKED,
+        (Held("alibi", "distance", {"heads": 4, "bias_max": 8.0, "rows": ROWS}, BOTH),),
+        ("old 15", "new"),
+    ),
+    Network(
+        "tutorial.baichuan",
+        Baichuan,
+        lambda n: {"idx": ids(n)},
+        {"idx": BY_TOKEN},
+        (Held("alibi", "key", {"heads": 8, "bias_max": 8.0}, BOTH),),
+        ("old 17", "new 22"),
+    ),
+    Network(
+        "tutorial.chatglm2",
+        ChatGlm,
+        lambda n: {"idx": ids(n)},
+        {"idx": BY_TOKEN},
+        (rotary(layout="interleaved", rotary_dim=16, rows=ROWS),),
+        ("old 17", "new"),
+    ),
+    Network(
+        "tutorial.flash_rotary",
+        FlashRotary,
+        lambda n: {"idx": ids(n)},
+        {"idx": BY_TOKEN},
+        (rotary(theta=25000.0, rotary_dim=16),),
+        ("old 18", "new 24"),
+    ),
+    Network(
+        "tutorial.meta_llama",
+        MetaLlama,
+        kept,
+        PAST,
+        (rotary(theta=500000.0, head_dim=24, layout="interleaved", rows=2 * ROWS),),
+        ("old 15", "new"),
+    ),
     Network("tutorial.left_learned", LinearGpt, left, MASKED, (learned(2 * ROWS, WIDTH),), ("old 16", "new")),
-    Network("tutorial.swinir", WindowOfSwinIr, images, {"image": {0: "batch"}}, windows("table", (2, [4, 4], BOTH)),
-            ("old 17", "new")),
-    Network("tutorial.deformable_sine", DeformableSine, place_mask, {"image": {0: "batch"}, "mask": {0: "batch"}},
-            (Held("grid", "sine_2d", {"dim": 32, "temperature": 10000.0, "normalize": True, "scale": 2 * math.pi,
-                                      "shift": -0.5}),), ("old 17", "new")),
-    Network("tutorial.patch_series", PatchSeries, lambda _: {"series": numbers(BATCH, 96)}, {"series": {0: "batch"}},
-            (sines(32, 12, layout="interleaved"),), ("old 17", "new")),
-    Network("tutorial.mel", Mel, lambda n: {"mel": numbers(BATCH, 8, 2 * n)}, {"mel": {0: "batch", 2: "frames"}},
-            (sines(64, ROWS, spacing="half"),), ("old 17", "new 22")),
+    Network(
+        "tutorial.swinir",
+        WindowOfSwinIr,
+        images,
+        {"image": {0: "batch"}},
+        windows("table", (2, [4, 4], BOTH)),
+        ("old 17", "new"),
+    ),
+    Network(
+        "tutorial.deformable_sine",
+        DeformableSine,
+        place_mask,
+        {"image": {0: "batch"}, "mask": {0: "batch"}},
+        (
+            Held(
+                "grid",
+                "sine_2d",
+                {"dim": 32, "temperature": 10000.0, "normalize": True, "scale": 2 * math.pi, "shift": -0.5},
+            ),
+        ),
+        ("old 17", "new"),
+    ),
+    Network(
+        "tutorial.patch_series",
+        PatchSeries,
+        lambda _: {"series": numbers(BATCH, 96)},
+        {"series": {0: "batch"}},
+        (sines(32, 12, layout="interleaved"),),
+        ("old 17", "new"),
+    ),
+    Network(
+        "tutorial.mel",
+        Mel,
+        lambda n: {"mel": numbers(BATCH, 8, 2 * n)},
+        {"mel": {0: "batch", 2: "frames"}},
+        (sines(64, ROWS, spacing="half"),),
+        ("old 17", "new 22"),
+    ),
     Network("kokoro.plbert", Kokoro, words, TEXT, (learned(ROWS, 24),), ("old 15", "new 23")),
     Network("colbert.bert", Colbert, words, TEXT, (learned(64, 48),), ("old 14", "new 23")),
-    Network("reranker.xlm_roberta",
-            lambda: Ranked("XLMRoberta:XLMRobertaForSequenceClassification", **{**WIDER, "pad_token_id": 1, "num_labels": 1}),
-            words, TEXT, (learned(ROWS, 48, offset=2),), ("old 18",)),
-    Network("reranker.modernbert",
-            lambda: Ranked("ModernBert:ModernBertForSequenceClassification", **{
-                **BASE, "hidden_size": 64, "num_attention_heads": 4, "local_attention": 16, "num_labels": 1,
-                "layer_types": ["full_attention", "sliding_attention"], "cls_token_id": 1, "sep_token_id": 2,
-                "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 160000.0},
-                                    "sliding_attention": {"rope_type": "default", "rope_theta": 160000.0}}}),
-            words, TEXT, (rotary(theta=160000.0, head_dim=16),), ("old 18", "new 23")),
-    Network("reranker.qwen3",
-            lambda: Ranked("Qwen3:Qwen3ForSequenceClassification", **CAUSAL, rope_parameters={
-                "rope_type": "default", "rope_theta": 1000000.0}), words, TEXT,
-            (rotary(theta=1e6, head_dim=16),), ("old 18",)),
-    Network("reranker.deberta",
-            lambda: Ranked("DebertaV2:DebertaV2ForSequenceClassification", **{
-                **WIDER, "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 12,
-                "max_position_embeddings": 96, "num_labels": 1}), words, TEXT,
-            (learned(96, 48), Held("relative", "deberta", {"position_buckets": 12, "max_relative_positions": 96,
-                                                           "rows": 24}, BOTH)), ("old 18",)),
-    Network("ner.distilbert",
-            lambda: Ranked("DistilBert:DistilBertForTokenClassification", vocab_size=64, dim=48, n_heads=3, n_layers=2,
-                           hidden_dim=32, max_position_embeddings=64, sinusoidal_pos_embds=True), words, TEXT,
-            (sines(48, 64, layout="interleaved"),), ("old 18", "new 24")),
+    Network(
+        "reranker.xlm_roberta",
+        lambda: Ranked(
+            "XLMRoberta:XLMRobertaForSequenceClassification", **{**WIDER, "pad_token_id": 1, "num_labels": 1}
+        ),
+        words,
+        TEXT,
+        (learned(ROWS, 48, offset=2),),
+        ("old 18",),
+    ),
+    Network(
+        "reranker.modernbert",
+        lambda: Ranked(
+            "ModernBert:ModernBertForSequenceClassification",
+            **{
+                **BASE,
+                "hidden_size": 64,
+                "num_attention_heads": 4,
+                "local_attention": 16,
+                "num_labels": 1,
+                "layer_types": ["full_attention", "sliding_attention"],
+                "cls_token_id": 1,
+                "sep_token_id": 2,
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "default", "rope_theta": 160000.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 160000.0},
+                },
+            },
+        ),
+        words,
+        TEXT,
+        (rotary(theta=160000.0, head_dim=16),),
+        ("old 18", "new 23"),
+    ),
+    Network(
+        "reranker.qwen3",
+        lambda: Ranked(
+            "Qwen3:Qwen3ForSequenceClassification",
+            **CAUSAL,
+            rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+        ),
+        words,
+        TEXT,
+        (rotary(theta=1e6, head_dim=16),),
+        ("old 18",),
+    ),
+    Network(
+        "reranker.deberta",
+        lambda: Ranked(
+            "DebertaV2:DebertaV2ForSequenceClassification",
+            **{
+                **WIDER,
+                "relative_attention": True,
+                "pos_att_type": ["c2p", "p2c"],
+                "position_buckets": 12,
+                "max_position_embeddings": 96,
+                "num_labels": 1,
+            },
+        ),
+        words,
+        TEXT,
+        (
+            learned(96, 48),
+            Held("relative", "deberta", {"position_buckets": 12, "max_relative_positions": 96, "rows": 24}, BOTH),
+        ),
+        ("old 18",),
+    ),
+    Network(
+        "ner.distilbert",
+        lambda: Ranked(
+            "DistilBert:DistilBertForTokenClassification",
+            vocab_size=64,
+            dim=48,
+            n_heads=3,
+            n_layers=2,
+            hidden_dim=32,
+            max_position_embeddings=64,
+            sinusoidal_pos_embds=True,
+        ),
+        words,
+        TEXT,
+        (sines(48, 64, layout="interleaved"),),
+        ("old 18", "new 24"),
+    ),
 )
 CLASSES: tuple[Network, ...] = (
-    picture("timm.deepseek_vit", "timm.models.deepseek_vit:DeepseekVitClassifier", (of_places(),), ("old 17", "new"),
-            **{**SMALL, "embed_dim": 64}),
-    picture("timm.qwen3_vit", "timm.models.qwen3_vit:Qwen3VitClassifier", (learned(16, 64), of_places()),
-            ("old 17", "new"), pos_embed_grid_size=4, **{**SMALL, "embed_dim": 64}),
-    picture("timm.convit", "timm.models.convit:ConVit", (learned(16),), ("old 17", "new"), local_up_to_layer=0,
-            **SMALL),
-    Network("timm.maxvit_tf", maxvit, images, IMAGES, windows("table", (1, [4, 4], BOTH), (2, [4, 4], (2, 3))),
-            ("old 17", "new")),
+    picture(
+        "timm.deepseek_vit",
+        "timm.models.deepseek_vit:DeepseekVitClassifier",
+        (of_places(),),
+        ("old 17", "new"),
+        **{**SMALL, "embed_dim": 64},
+    ),
+    picture(
+        "timm.qwen3_vit",
+        "timm.models.qwen3_vit:Qwen3VitClassifier",
+        (learned(16, 64), of_places()),
+        ("old 17", "new"),
+        pos_embed_grid_size=4,
+        **{**SMALL, "embed_dim": 64},
+    ),
+    picture(
+        "timm.convit", "timm.models.convit:ConVit", (learned(16),), ("old 17", "new"), local_up_to_layer=0, **SMALL
+    ),
+    Network(
+        "timm.maxvit_tf",
+        maxvit,
+        images,
+        IMAGES,
+        windows("table", (1, [4, 4], BOTH), (2, [4, 4], (2, 3))),
+        ("old 17", "new"),
+    ),
     Network("timm.mvitv2", mvit, images, IMAGES, (distances(7, BOTH),), ("old 17", "new")),
-    *(Network(f"timm.{name}", plain("timm:create_model", name, num_classes=4), images, IMAGES, NONE, ("old 17",))
-      for name in ("starnet_s050", "mobileone_s0", "regnetx_002", "efficientvit_b0")),
-    picture("vit_pytorch.qk_norm", "vit_pytorch.simple_vit_with_qk_norm:SimpleViT", (HALF,), ("old 17", "new"),
-            dim_head=16, **VIT),
-    picture("vit_pytorch.value_residual", "vit_pytorch.simple_vit_with_value_residual:SimpleViT", (HALF,), ("new",),
-            dim_head=16, **VIT),
+    *(
+        Network(f"timm.{name}", plain("timm:create_model", name, num_classes=4), images, IMAGES, NONE, ("old 17",))
+        for name in ("starnet_s050", "mobileone_s0", "regnetx_002", "efficientvit_b0")
+    ),
+    picture(
+        "vit_pytorch.qk_norm",
+        "vit_pytorch.simple_vit_with_qk_norm:SimpleViT",
+        (HALF,),
+        ("old 17", "new"),
+        dim_head=16,
+        **VIT,
+    ),
+    picture(
+        "vit_pytorch.value_residual",
+        "vit_pytorch.simple_vit_with_value_residual:SimpleViT",
+        (HALF,),
+        ("new",),
+        dim_head=16,
+        **VIT,
+    ),
     picture("vit_pytorch.memory", "vit_pytorch.learnable_memory_vit:ViT", (learned(17),), ("old 17",), **VIT),
-    picture("vit_pytorch.normalized", "vit_pytorch.normalized_vit:nViT", (learned(16),), ("old 17",), dim_head=16,
-            **VIT),
-    Network("x_transformers.xpos", x_model(rotary_xpos=True, rotary_emb_dim=32), tokens, IDS,
-            (Held("rotary", "xpos", XPOS, BOTH),), ("old 17", "new")),
-    Network("x_transformers.sines", lambda: First(of("x_transformers:TransformerWrapper")(
-        num_tokens=64, max_seq_len=ROWS, scaled_sinu_pos_emb=True,
-        attn_layers=of("x_transformers:Encoder")(dim=32, depth=2, heads=2, attn_dim_head=16))), tokens, IDS,
-            (sines(32, None),), ("old 17", "new")),
-    Network("x_transformers.rescaled",
-            x_model(rotary_pos_emb=True, rotary_emb_dim=32, rotary_base_rescale_factor=4.0), tokens, IDS,
-            (rotary(layout="interleaved", theta=10000.0 * 4.0 ** (32 / 30)),), ("old 18",)),
-    Network("torchtune.gemma", plain(
-        "torchtune.models.gemma:gemma", vocab_size=64, num_layers=2, num_heads=2, head_dim=32, num_kv_heads=1,
-        embed_dim=64, intermediate_dim=64, max_seq_len=ROWS), tokens, IDS,
-            (rotary(layout="interleaved", rows=ROWS),), ("new",)),
-    Network("torchtune.llama3_2", llama_of_torchtune(
-        "torchtune.models.llama3_2:llama3_2", intermediate_dim=64, rope_base=500000, scale_factor=32), tokens, IDS,
-            (rotary("llama3", layout="interleaved", theta=500000.0, rows=ROWS, factor=32.0, low_freq_factor=1.0,
-                    high_freq_factor=4.0, original_max_position_embeddings=8192),), ("new",)),
-    Network("torchtune.clip_text", plain(
-        "torchtune.models.clip._component_builders:clip_text_encoder", embed_dim=32, num_heads=2, num_layers=2,
-        vocab_size=64, max_seq_len=24), lambda _: tokens(24), {"tokens": {0: "batch"}}, (learned(24),), ("old 17",)),
-    Network("litgpt.qwen3", lit(rotary_percentage=1.0, rope_base=1000000, n_query_groups=1, head_size=24, bias=False,
-                                norm_qk=True, norm_class_name="RMSNorm", mlp_class_name="LLaMAMLP"), tokens, IDS,
-            (rotary(theta=1e6, head_dim=24, rows=ROWS),), ("old 18", "new")),
-    Network("litgpt.stablelm", lit(rotary_percentage=0.25, n_head=4, parallel_residual=False), tokens, IDS,
-            (rotary(head_dim=16, rotary_dim=4, rows=ROWS),), ("old 15",)),
+    picture(
+        "vit_pytorch.normalized", "vit_pytorch.normalized_vit:nViT", (learned(16),), ("old 17",), dim_head=16, **VIT
+    ),
+    Network(
+        "x_transformers.xpos",
+        x_model(rotary_xpos=True, rotary_emb_dim=32),
+        tokens,
+        IDS,
+        (Held("rotary", "xpos", XPOS, BOTH),),
+        ("old 17", "new"),
+    ),
+    Network(
+        "x_transformers.sines",
+        lambda: First(
+            of("x_transformers:TransformerWrapper")(
+                num_tokens=64,
+                max_seq_len=ROWS,
+                scaled_sinu_pos_emb=True,
+                attn_layers=of("x_transformers:Encoder")(dim=32, depth=2, heads=2, attn_dim_head=16),
+            )
+        ),
+        tokens,
+        IDS,
+        (sines(32, None),),
+        ("old 17", "new"),
+    ),
+    Network(
+        "x_transformers.rescaled",
+        x_model(rotary_pos_emb=True, rotary_emb_dim=32, rotary_base_rescale_factor=4.0),
+        tokens,
+        IDS,
+        (rotary(layout="interleaved", theta=10000.0 * 4.0 ** (32 / 30)),),
+        ("old 18",),
+    ),
+    Network(
+        "torchtune.gemma",
+        plain(
+            "torchtune.models.gemma:gemma",
+            vocab_size=64,
+            num_layers=2,
+            num_heads=2,
+            head_dim=32,
+            num_kv_heads=1,
+            embed_dim=64,
+            intermediate_dim=64,
+            max_seq_len=ROWS,
+        ),
+        tokens,
+        IDS,
+        (rotary(layout="interleaved", rows=ROWS),),
+        ("new",),
+    ),
+    Network(
+        "torchtune.llama3_2",
+        llama_of_torchtune(
+            "torchtune.models.llama3_2:llama3_2", intermediate_dim=64, rope_base=500000, scale_factor=32
+        ),
+        tokens,
+        IDS,
+        (
+            rotary(
+                "llama3",
+                layout="interleaved",
+                theta=500000.0,
+                rows=ROWS,
+                factor=32.0,
+                low_freq_factor=1.0,
+                high_freq_factor=4.0,
+                original_max_position_embeddings=8192,
+            ),
+        ),
+        ("new",),
+    ),
+    Network(
+        "torchtune.clip_text",
+        plain(
+            "torchtune.models.clip._component_builders:clip_text_encoder",
+            embed_dim=32,
+            num_heads=2,
+            num_layers=2,
+            vocab_size=64,
+            max_seq_len=24,
+        ),
+        lambda _: tokens(24),
+        {"tokens": {0: "batch"}},
+        (learned(24),),
+        ("old 17",),
+    ),
+    Network(
+        "litgpt.qwen3",
+        lit(
+            rotary_percentage=1.0,
+            rope_base=1000000,
+            n_query_groups=1,
+            head_size=24,
+            bias=False,
+            norm_qk=True,
+            norm_class_name="RMSNorm",
+            mlp_class_name="LLaMAMLP",
+        ),
+        tokens,
+        IDS,
+        (rotary(theta=1e6, head_dim=24, rows=ROWS),),
+        ("old 18", "new"),
+    ),
+    Network(
+        "litgpt.stablelm",
+        lit(rotary_percentage=0.25, n_head=4, parallel_residual=False),
+        tokens,
+        IDS,
+        (rotary(head_dim=16, rotary_dim=4, rows=ROWS),),
+        ("old 15",),
+    ),
     Network("speechbrain.rope", Speech, vectors(64), X, (rotary(layout="interleaved"),), ("old 17", "new")),
-    Network("sdxl.unet", Sdxl, lambda n: {
-        **steps(n), "words": numbers(BATCH, 6, 32), "text": numbers(BATCH, 16), "sizes": 64 * numbers(BATCH, 6).abs()},
-            {}, (sampled(16, True, 0.0), sampled(8, True, 0.0)), ("old 18", "new 22")),
-    diffused("SanaTransformer2DModel", (Held("grid", "sincos_2d", {**SINCOS, "rows": 64}), sampled(256, True, 0.0)),
-             ("old 17", "new"), lambda n: {
-                 "hidden_states": numbers(BATCH, 4, 8, 8), "encoder_hidden_states": numbers(BATCH, 6, 32),
-                 "timestep": torch.tensor([n, 3 * n])},
-             in_channels=4, out_channels=4, num_attention_heads=2, attention_head_dim=16, num_layers=1,
-             num_cross_attention_heads=2, cross_attention_head_dim=16, cross_attention_dim=32, caption_channels=32,
-             sample_size=8, patch_size=1, interpolation_scale=1),
-    diffused("FluxTransformer2DModel", (
-        on_axes([8, 12, 12], "interleaved", layers=(0, 1, 2)),
-        sampled(256, True, 0.0)), ("old 18", "new 22"), flux, patch_size=1, in_channels=4, num_layers=2,
-             num_single_layers=1, attention_head_dim=32, num_attention_heads=2, joint_attention_dim=32,
-             pooled_projection_dim=32, axes_dims_rope=[8, 12, 12]),
-    diffused("ControlNetModel", (sampled(16, True, 0.0),), ("old 17", "new"), lambda n: {
-        **steps(n), "encoder_hidden_states": numbers(BATCH, 6, 32), "controlnet_cond": numbers(BATCH, 3, 16, 16)},
-             block_out_channels=(16, 32), layers_per_block=1, norm_num_groups=8, cross_attention_dim=32,
-             attention_head_dim=8, down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-             conditioning_embedding_out_channels=(8, 16)),
-    diffused("AutoencoderTiny", NONE, ("old 17",), lambda _: {"sample": numbers(BATCH, 3, 32, 32)},
-             encoder_block_out_channels=(8, 8), decoder_block_out_channels=(8, 8), num_encoder_blocks=(1, 1),
-             num_decoder_blocks=(1, 1), latent_channels=4),
-    Network("monai.unetr", plain(
-        "monai.networks.nets:UNETR", in_channels=1, out_channels=2, img_size=(32, 32), feature_size=4, hidden_size=24,
-        mlp_dim=24, num_heads=2, spatial_dims=2), lambda _: {"scan": numbers(BATCH, 1, 32, 32)},
-            {"scan": {0: "batch"}}, (learned(4, 24),), ("old 17",)),
-    Network("ultralytics.yolov8", lambda: First(of("ultralytics.nn.tasks:DetectionModel")(
-        "yolov8n.yaml", ch=3, nc=4, verbose=False)), lambda _: {"image": numbers(1, 3, 64, 64)}, {}, NONE,
-            ("old 17",)),
+    Network(
+        "sdxl.unet",
+        Sdxl,
+        lambda n: {
+            **steps(n),
+            "words": numbers(BATCH, 6, 32),
+            "text": numbers(BATCH, 16),
+            "sizes": 64 * numbers(BATCH, 6).abs(),
+        },
+        {},
+        (sampled(16, True, 0.0), sampled(8, True, 0.0)),
+        ("old 18", "new 22"),
+    ),
+    diffused(
+        "SanaTransformer2DModel",
+        (Held("grid", "sincos_2d", {**SINCOS, "rows": 64}), sampled(256, True, 0.0)),
+        ("old 17", "new"),
+        lambda n: {
+            "hidden_states": numbers(BATCH, 4, 8, 8),
+            "encoder_hidden_states": numbers(BATCH, 6, 32),
+            "timestep": torch.tensor([n, 3 * n]),
+        },
+        in_channels=4,
+        out_channels=4,
+        num_attention_heads=2,
+        attention_head_dim=16,
+        num_layers=1,
+        num_cross_attention_heads=2,
+        cross_attention_head_dim=16,
+        cross_attention_dim=32,
+        caption_channels=32,
+        sample_size=8,
+        patch_size=1,
+        interpolation_scale=1,
+    ),
+    diffused(
+        "FluxTransformer2DModel",
+        (on_axes([8, 12, 12], "interleaved", layers=(0, 1, 2)), sampled(256, True, 0.0)),
+        ("old 18", "new 22"),
+        flux,
+        patch_size=1,
+        in_channels=4,
+        num_layers=2,
+        num_single_layers=1,
+        attention_head_dim=32,
+        num_attention_heads=2,
+        joint_attention_dim=32,
+        pooled_projection_dim=32,
+        axes_dims_rope=[8, 12, 12],
+    ),
+    diffused(
+        "ControlNetModel",
+        (sampled(16, True, 0.0),),
+        ("old 17", "new"),
+        lambda n: {
+            **steps(n),
+            "encoder_hidden_states": numbers(BATCH, 6, 32),
+            "controlnet_cond": numbers(BATCH, 3, 16, 16),
+        },
+        block_out_channels=(16, 32),
+        layers_per_block=1,
+        norm_num_groups=8,
+        cross_attention_dim=32,
+        attention_head_dim=8,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        conditioning_embedding_out_channels=(8, 16),
+    ),
+    diffused(
+        "AutoencoderTiny",
+        NONE,
+        ("old 17",),
+        lambda _: {"sample": numbers(BATCH, 3, 32, 32)},
+        encoder_block_out_channels=(8, 8),
+        decoder_block_out_channels=(8, 8),
+        num_encoder_blocks=(1, 1),
+        num_decoder_blocks=(1, 1),
+        latent_channels=4,
+    ),
+    Network(
+        "monai.unetr",
+        plain(
+            "monai.networks.nets:UNETR",
+            in_channels=1,
+            out_channels=2,
+            img_size=(32, 32),
+            feature_size=4,
+            hidden_size=24,
+            mlp_dim=24,
+            num_heads=2,
+            spatial_dims=2,
+        ),
+        lambda _: {"scan": numbers(BATCH, 1, 32, 32)},
+        {"scan": {0: "batch"}},
+        (learned(4, 24),),
+        ("old 17",),
+    ),
+    Network(
+        "ultralytics.yolov8",
+        lambda: First(of("ultralytics.nn.tasks:DetectionModel")("yolov8n.yaml", ch=3, nc=4, verbose=False)),
+        lambda _: {"image": numbers(1, 3, 64, 64)},
+        {},
+        NONE,
+        ("old 17",),
+    ),
 )
 NETWORKS: tuple[Network, ...] = tuple(map(in_order, (*WRITTEN, *CLASSES)))
