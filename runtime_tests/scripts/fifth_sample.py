@@ -21,9 +21,9 @@ from scripts.second_sample import built, exported, slug, sources
 from scripts.unseen_files import Job, main, optimized
 
 NETWORKS = (*fifth.NETWORKS, *fifth_packages.NETWORKS)
-BY_MOBIUS = ("bamba", "granite", "olmo2", "nemotron", "starcoder2", "glm4", "falcon", "opt", "qwen3_next")
+BY_MOBIUS = ("granite", "olmo2", "nemotron", "starcoder2")
 """Types of transformers that mobius builds, too."""
-BY_GENAI = ("qwen3", "mistral", "granite", "olmo2", "nemotron", "gemma2", "ernie4_5", "gemma")
+BY_GENAI = ("mistral", "granite", "nemotron", "gemma2", "ernie4_5", "gemma")
 """Types that the builder of onnxruntime-genai builds, too."""
 OPTIMIZED: dict[str, tuple[str, ...]] = {
     "onnxsim": (
@@ -39,7 +39,7 @@ OPTIMIZED: dict[str, tuple[str, ...]] = {
         "pix2struct_vision_model.old-17",
         "tapas.old-17",
         "litgpt.qwen3.old-18",
-        "timm.deepseek_vit.old-17",
+        "vit_pytorch.memory.old-17",
     ),
     "ORT basic": ("got_ocr2_vision.old-17", "tutorial.baichuan.old-17"),
     "ORT extended": (

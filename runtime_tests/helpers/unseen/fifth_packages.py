@@ -324,7 +324,7 @@ class Mel(nn.Module):
         for layer in each(self.layers):
             q, k, v = layer.split(x)
             x = layer.join(x, F.scaled_dot_product_attention(q, k, v))
-        return cast(Tensor, x)
+        return x
 
 
 class Kokoro(nn.Module):
@@ -649,7 +649,7 @@ CLASSES: tuple[Network, ...] = (
         "timm.deepseek_vit",
         "timm.models.deepseek_vit:DeepseekVitClassifier",
         (of_places(),),
-        ("old 17", "new"),
+        ("new",),
         **{**SMALL, "embed_dim": 64},
     ),
     picture(
@@ -779,7 +779,7 @@ CLASSES: tuple[Network, ...] = (
         lambda _: tokens(24),
         {"tokens": {0: "batch"}},
         (learned(24),),
-        ("old 17",),
+        ("new",),
     ),
     Network(
         "litgpt.qwen3",
@@ -845,7 +845,7 @@ CLASSES: tuple[Network, ...] = (
     diffused(
         "FluxTransformer2DModel",
         (on_axes([8, 12, 12], "interleaved", layers=(0, 1, 2)), sampled(256, True, 0.0)),
-        ("old 18", "new 22"),
+        ("new 22",),
         flux,
         patch_size=1,
         in_channels=4,
