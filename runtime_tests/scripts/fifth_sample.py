@@ -14,7 +14,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.foreign.packaged import genai
 from helpers.unseen import fifth, fifth_packages
 from helpers.unseen.torch_packages import operators_of_torchvision
 from scripts.second_sample import built, exported, slug, sources
@@ -23,8 +22,6 @@ from scripts.unseen_files import Job, main, optimized
 NETWORKS = (*fifth.NETWORKS, *fifth_packages.NETWORKS)
 BY_MOBIUS = ("granite", "olmo2", "nemotron", "starcoder2")
 """Types of transformers that mobius builds, too."""
-BY_GENAI = ("mistral", "granite", "nemotron", "gemma2", "ernie4_5", "gemma")
-"""Types that the builder of onnxruntime-genai builds, too."""
 OPTIMIZED: dict[str, tuple[str, ...]] = {
     "onnxsim": (
         "timm.convit.old-17",
@@ -62,8 +59,8 @@ OPTIMIZED: dict[str, tuple[str, ...]] = {
         "rt_detr_v2.old-17",
         "timm.mvitv2.old-17",
     ),
-    "common float16": ("siglip2_text_model.old-17", "tutorial.swinir.old-17"),
-    "quantize_dynamic": ("marian.old-19", "opt.old-19", "idefics2_vision.old-17"),
+    "common float16": ("siglip2_text_model.old-17", "clvp_decoder.old-17"),
+    "quantize_dynamic": ("marian.old-19", "opt.old-19", "tapas.old-17"),
     "MatMulNBits": ("mistral.old-19-cached", "qwen3.old-19"),
     "rows int8": ("tutorial.left_learned.old-16", "clvp_decoder.old-17"),
 }
@@ -81,12 +78,10 @@ def by_optimizers() -> Iterator[Job]:
 
 
 def by_builders() -> Iterator[Job]:
-    """Yield what mobius and onnxruntime-genai build of types of transformers."""
+    """Yield what mobius builds of types of transformers."""
     for name, making, held, _ in sources(fifth.MODELS, ()):
         if name in BY_MOBIUS:
             yield Job(f"{name}.mobius.onnx", held, partial(built, partial(making, "old 17")))
-        if name in BY_GENAI:
-            yield Job(f"{name}.genai.onnx", held, partial(built, partial(making, "old 17"), builder=genai))
 
 
 def jobs() -> Iterator[Job]:

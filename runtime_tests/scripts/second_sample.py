@@ -90,11 +90,11 @@ def jobs() -> Iterator[Job]:
         yield Job(f"{foreign.name}.onnx", foreign.held, None)
 
 
-def built(making: Making, path: Path, builder: Callable[[Any, Path], Path] = mobius) -> None:
-    """Write what a builder makes of a model of transformers: mobius, or another."""
+def built(making: Making, path: Path) -> None:
+    """Write what mobius builds of a model of transformers."""
     called = making()
     with tempfile.TemporaryDirectory() as scratch:
-        without_traces(builder(SimpleNamespace(bare=called.bare), Path(scratch)), path)
+        without_traces(mobius(SimpleNamespace(bare=called.bare), Path(scratch)), path)  # type: ignore[arg-type]
     config: Any = called.bare.config
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -717,7 +717,7 @@ CLASSES: tuple[Network, ...] = (
         tokens,
         IDS,
         (sines(32, None),),
-        ("old 17", "new"),
+        ("new",),
     ),
     Network(
         "x_transformers.rescaled",
