@@ -576,7 +576,7 @@ OTHERS: tuple[Network, ...] = (
     hugging(
         "bridgetower_vision_model",
         "bridgetower.modeling_bridgetower:BridgeTowerVisionTransformer",
-        (lambda _: {**pixels(0), "attention_mask": ones(17)}, PIXELS),
+        (lambda _: {**pixels(0), "attention_mask": 0 * ones(17)}, PIXELS),
         (learned(17, 128),),
         ("old 17", "new"),
         **{**IMAGE, "hidden_size": 128},

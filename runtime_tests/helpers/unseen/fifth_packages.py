@@ -705,21 +705,6 @@ CLASSES: tuple[Network, ...] = (
         ("old 17", "new"),
     ),
     Network(
-        "x_transformers.sines",
-        lambda: First(
-            of("x_transformers:TransformerWrapper")(
-                num_tokens=64,
-                max_seq_len=ROWS,
-                scaled_sinu_pos_emb=True,
-                attn_layers=of("x_transformers:Encoder")(dim=32, depth=2, heads=2, attn_dim_head=16),
-            )
-        ),
-        tokens,
-        IDS,
-        (sines(32, None),),
-        ("new",),
-    ),
-    Network(
         "x_transformers.rescaled",
         x_model(rotary_pos_emb=True, rotary_emb_dim=32, rotary_base_rescale_factor=4.0),
         tokens,
