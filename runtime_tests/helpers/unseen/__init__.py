@@ -9,6 +9,7 @@ monai 1.6.1, segmentation-models-pytorch 0.6.0, ultralytics 8.4.190, mobius-onnx
 The fourth sample needs, beside these, of pip without their dependencies: conformer, PaLM-pytorch, performer-pytorch,
 pytorch-pretrained-bert with boto3, joeynmt with tensorboard and absl-py, speechbrain, f5-tts, kornia, labml-nn,
 chronos-forecasting, rotary-embedding-torch, onnxruntime-genai 0.18.0, atspm-detector 1.1.0.
+The fifth sample needs nothing more.
 """
 
 from collections.abc import Mapping
