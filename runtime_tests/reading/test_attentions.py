@@ -76,6 +76,14 @@ class Heads(Decoder):
         return torch.cat([angles, angles], -1) + 0 * positions[:, None, :, None]
 
 
+class Warped(Decoder):
+    """Turned by a power of the position, which no scheme has."""
+
+    def angles(self, positions: Tensor) -> Tensor:
+        angles = positions[:, None, :, None].float() ** 1.5 * self.inv_freq  # type: ignore[operator]
+        return torch.cat([angles, angles], -1)
+
+
 class Mixed(Decoder):
     """Cosines are laid out as halves, features as neighbours."""
 
@@ -253,10 +261,18 @@ def test_an_attention_says_which_nodes_turn_it(tmp_path: Path) -> None:
     assert len({*first.queries, *first.keys, *second.queries, *second.keys}) == 4
 
 
-def test_a_config_of_no_rotation_of_heads_is_an_error_too(tmp_path: Path) -> None:
-    """What was not recognised is no pass where a config says what should be there."""
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+def test_heads_turned_by_their_own_number_are_an_error(tmp_path: Path) -> None:
+    """The numbers are those of rope, and they go along heads."""
     inspection = inspected(saved(Heads(), tmp_path / "heads.onnx"))
+    errors = [e.detail for e in inspection.findings if e.severity == "error"]
+    assert len(errors) == 2
+    assert all("turned alike at every token: angles go along an axis that is not that of tokens" in e for e in errors)
+
+
+def test_a_rotation_that_is_not_recognised_is_an_error_with_a_config(tmp_path: Path) -> None:
+    """What was not judged is no pass where a config says what should be there."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    inspection = inspected(saved(Warped(), tmp_path / "warped.onnx"))
     (absent,) = [e for e in compare_config(inspection, tmp_path) if e.name == "parameter"]
     assert (absent.severity, "not judged" in absent.detail) == ("error", True)
 
