@@ -38,3 +38,11 @@ FOURTH_CORRECTIONS: Mapping[str, str] = {
     "tutorial.detr_demo": "a grid of learned rows is named learned rows and columns",
 }
 """Truths of the fourth sample that were corrected after its first count, in the same way."""
+
+FIFTH_CORRECTIONS: Mapping[str, str] = {
+    "bloom, mpt": "num_attention_heads of the config, 2, is stronger than n_head and n_heads: the models have 2 heads",
+    "qwen2, qwen3": "YaRN has the same frequencies for the length before scaling and for twice it: a file cannot tell",
+    "timm.convit": "its width is embed_dim times num_heads",
+    "diffusers.ControlNetModel": "the one output of its file does not depend on the step",
+}
+"""Truths of the fifth sample that were corrected after its first count, in the same way."""

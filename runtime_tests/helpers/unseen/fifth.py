@@ -92,7 +92,7 @@ def grouped(
     size = heads[3]
     own = rotary(
         form, theta=theta, layout=layout, layers=layers, head_dim=size, rotary_dim=int(size * part),
-        **(scaling or {}), **(held or {}),
+        **{**(scaling or {}), **(held or {})},
     )  # fmt: skip
     config = {**WIDE, **heads_of(*heads), "max_position_embeddings": 2048, "rope_parameters": settings, **more}
     return Model(kind, model_type, config, (own,), ways)
@@ -116,7 +116,7 @@ AGAIN: tuple[Model, ...] = (
         "yarn",
         YARN,
         theta=1e6,
-        held={"attention_factor": 0.1 * log(16) + 1},
+        held={"attention_factor": 0.1 * log(16) + 1, "original_max_position_embeddings": 128},
     ),
     grouped(
         "qwen3",
@@ -125,7 +125,7 @@ AGAIN: tuple[Model, ...] = (
         "yarn",
         {"factor": 4.0, "original_max_position_embeddings": 128},
         theta=5e6,
-        held={"attention_factor": 0.1 * log(4) + 1},
+        held={"attention_factor": 0.1 * log(4) + 1, "original_max_position_embeddings": 256},
     ),
     grouped(
         "smollm3",
@@ -178,7 +178,7 @@ AGAIN: tuple[Model, ...] = (
         "decoder",
         "bloom",
         {**BASE, "hidden_size": 96, "n_layer": 2, "n_head": 6},
-        (Held("alibi", "key", {"heads": 6, "bias_max": 8.0}, BOTH),),
+        (Held("alibi", "key", {"heads": 2, "bias_max": 8.0}, BOTH),),
         (LATE, LAST),
     ),
     # MPT's code does not hand alibi_bias_max on: it is 8
@@ -194,7 +194,7 @@ AGAIN: tuple[Model, ...] = (
             "expansion_ratio": 2,
             "attn_config": {"alibi_bias_max": 16},
         },
-        (Held("alibi", "last_key", {"heads": 4, "bias_max": 8.0, "rows": 128}, BOTH),),
+        (Held("alibi", "last_key", {"heads": 2, "bias_max": 8.0, "rows": 128}, BOTH),),
         (LATE,),
     ),
     Model(

@@ -661,7 +661,7 @@ CLASSES: tuple[Network, ...] = (
         **{**SMALL, "embed_dim": 64},
     ),
     picture(
-        "timm.convit", "timm.models.convit:ConVit", (learned(16),), ("old 17", "new"), local_up_to_layer=0, **SMALL
+        "timm.convit", "timm.models.convit:ConVit", (learned(16, 64),), ("old 17", "new"), local_up_to_layer=0, **SMALL
     ),
     Network(
         "timm.maxvit_tf",
@@ -844,7 +844,7 @@ CLASSES: tuple[Network, ...] = (
     ),
     diffused(
         "ControlNetModel",
-        (sampled(16, True, 0.0),),
+        (),
         ("old 17", "new"),
         lambda n: {
             **steps(n),
