@@ -19,6 +19,7 @@ from posenc_export.read.recognise.mixtures import Mixture, Product, mixtures
 from posenc_export.read.recognise.waves import spacing_of_dtype
 from posenc_export.read.values import Constant, Position, Run
 
+ROUNDING = ("Cast", "Unsqueeze", "Squeeze", "Identity")
 BOTH_RISE = 2
 """Both products of a sum take elements as they lie."""
 Places = NDArray[np.int64]
@@ -92,7 +93,10 @@ def returned_rotations(run: Run) -> Iterator[PlaceRotation]:
 def _is_part(flow: Flow, mixture: Mixture) -> bool:
     """Return whether a sum makes a part of the features of a head, and others are put beside it."""
     last = mixture.sides[0].index.ndim - 1
-    takers = flow.takers.get(mixture.node.outputs[0], [])
+    takers = list(flow.takers.get(mixture.node.outputs[0], []))
+    for node in takers:
+        # the sum may be rounded to the dtype of data first, in half precision behind an axis that is put in and out
+        takers += flow.takers.get(node.outputs[0], []) if node.op_type in ROUNDING else []
     return any(node.op_type == "Concat" and node.attributes.get("axis") in (-1, last) for node in takers)
 
 
@@ -133,10 +137,16 @@ def _of_one_sum(mixture: Mixture) -> PlaceRotation | None:
 
 
 def _without_repeats(numbers: NDArray[np.complex128]) -> NDArray[np.complex128] | None:
-    """Return numbers (places, pairs), or (places, heads, pairs), without the axes that repeat them; None for others.
+    """Return numbers (*places, pairs), or (*places, heads, pairs), without the axes that repeat them; None for others.
 
-    The axis of tokens is the longest that is left: a head, or one of a batch, may be turned by numbers of its own.
+    With more than four axes, places lie on several, one of which may have a single place: the batch comes first, and
+    heads beside it or beside the features. With fewer, the axis of tokens is the longest that is left: a head, or one
+    of a batch, may be turned by numbers of its own.
     """
+    if numbers.ndim > 4:
+        of_one = numbers[0]
+        axis = next((axis for axis in (0, of_one.ndim - 2) if _is_same(of_one, axis)), None)
+        return np.moveaxis(of_one, 0, -2) if axis is None else np.asarray(of_one.take(0, axis))
     for axis in reversed(range(numbers.ndim - 1)):
         if numbers.ndim > 2 and _is_same(numbers, axis):
             numbers = np.asarray(numbers.take(0, axis))
