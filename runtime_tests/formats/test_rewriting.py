@@ -55,6 +55,7 @@ def outputs(module: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
         return list(module(*inputs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("scheme", "params", "positions"), one_of_each(SCHEMES, lambda _: ""))
 def test_exports_leave_the_live_module_as_it_is(
     tmp_path: Path, scheme: str, params: Mapping[str, Any], positions: Any

@@ -186,6 +186,7 @@ def test_a_child_that_hangs_is_ended_and_its_model_not_asked(monkeypatch: pytest
     assert asking.process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.exhaustive
 def test_a_limit_that_ran_out_is_no_disagreement(cli: Cli, tmp_path: Path) -> None:
     assert ASK_TIMEOUT == TIMEOUT
     path = config_file(tmp_path, CONFIGS["halves"])

@@ -222,6 +222,7 @@ def test_names_and_values() -> None:
     assert not is_neutral("rope_dims", 1)
 
 
+@pytest.mark.exhaustive
 def test_the_report_lists_what_was_not_read(cli: Cli, tmp_path: Any) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**LLAMA, "made_up": 3}), encoding="utf-8")

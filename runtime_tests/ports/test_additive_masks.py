@@ -40,6 +40,7 @@ def test_it_is_causal_and_padded_by_turns() -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_what_a_bundle_says_of_it_is_read_again(tmp_path: Path) -> None:
     from posenc_export.bundle.folder import Bundle
 

@@ -43,6 +43,7 @@ def sampled(name: str) -> Whole:
     return next(row for row in rows() if row.name == name)
 
 
+@pytest.mark.exhaustive
 def test_a_model_is_what_the_table_says(tmp_path: Path) -> None:
     assert measure(sampled(QUICK), tmp_path).verdict == LINES[QUICK][2]
 

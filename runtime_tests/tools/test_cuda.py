@@ -72,6 +72,7 @@ def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
     assert {"placement", "io-binding", "provider"} <= {c.name for c in CHECKS.values() if "ort-cuda" in c.subjects}
 
 
+@pytest.mark.exhaustive
 def test_a_bundle_is_proved_on_the_cpu_as_on_cuda() -> None:
     bundle_plan = next(one for one in plans(["learned"]) if one.spec.dtype == "fp32")
     proofs = list(prove([bundle_plan], "cpu", quiet))
