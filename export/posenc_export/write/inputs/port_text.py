@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from posenc_export.bundle.port_names import NAME
 from posenc_export.write.inputs.axis_names import number
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-DOTTED = re.compile(rf"{NAME.pattern}(\.[A-Za-z0-9_]+)*")
-"""The name of a port, such as past_key_values.0.key."""
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SIGN = re.compile(r">=|!=|%")

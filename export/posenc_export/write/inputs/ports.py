@@ -23,10 +23,11 @@ from typing import Any
 
 from posenc.ports import Carries, Port, fixed
 from posenc_export.bundle.carries import Word, kind_of, named_axes
+from posenc_export.bundle.port_names import DOTTED, NAME
 from posenc_export.common.arrays import DTYPES, INTEGERS
 from posenc_export.write.inputs import axis_names
 from posenc_export.write.inputs.axis_names import KINDS, AxesSaid, AxisText
-from posenc_export.write.inputs.port_text import DOTTED, NAME, REST, SIGN, PortError, Reader
+from posenc_export.write.inputs.port_text import REST, SIGN, PortError, Reader
 
 
 @dataclass(frozen=True)
