@@ -7,23 +7,28 @@
 `replacing` puts our modules in the place of a model's. `whole` reads a
 model's folder into one module with named inputs and outputs. `networks` has small networks that embed an encoding.
 
-Neither torch nor transformers is imported with this package; `replace_rotary` imports torch where it is first used.
+Nothing is imported with this package: each name is where it is first used, and torch with `replace_rotary`.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
-from posenc_models.config import ModelConfig, Reading, load_config, read_config
-from posenc_models.whole import ModelFolder
-
 if TYPE_CHECKING:
+    from posenc_models.config import ModelConfig, Reading, load_config, read_config
     from posenc_models.replacing.replace import replace_rotary
+    from posenc_models.whole import ModelFolder
 
 __all__ = ["ModelConfig", "ModelFolder", "Reading", "load_config", "read_config", "replace_rotary"]
+WHERE = {
+    **dict.fromkeys(("ModelConfig", "Reading", "load_config", "read_config"), "posenc_models.config"),
+    "ModelFolder": "posenc_models.whole",
+    "replace_rotary": "posenc_models.replacing.replace",
+}
+"""The modules that the names of this package lie in."""
 
 
 def __getattr__(name: str) -> object:
-    """Import `replace_rotary`, and torch with it, where it is first used."""
-    if name != "replace_rotary":
+    """Import a name where it is first used."""
+    if name not in WHERE:
         raise AttributeError(f"module 'posenc_models' has no attribute {name!r}")
-    return importlib.import_module("posenc_models.replacing.replace").replace_rotary
+    return getattr(importlib.import_module(WHERE[name]), name)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
 from posenc.spec import Spec
 from posenc_export.bundle.rules import Rules, rules_of
-from posenc_models.asking.model import Question
+
+if TYPE_CHECKING:  # the command line loads this file for its options, and no models
+    from posenc_models.asking.model import Question
 
 OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
 SCHEME_REFERENCE = "the scheme's float64 reference"
