@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from posenc_export.bundle.case import Case
 from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
 from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.errors import MOST, charts_of
 from posenc_export.show.pages.scales import WIDE, ErrorScale, PositionScale
-from posenc_export.show.pages.tried import tried_of
+from posenc_export.show.pages.tried import maps_of, summary, tried_of
 
 BINS = (Bin(0, 1e-7, 1e-6), Bin(1, 0.0, 1e-6), Bin(1000, 2e-7, 1e-6))
 
@@ -60,7 +61,46 @@ def test_scales() -> None:
     assert [tick.label for tick in across.ticks()] == ["0", "1", "10", "100", "1k"]
     up = ErrorScale.over([2e-7, 5e-6, 0.0, float("inf")], WIDE.y)
     assert (up.low, up.high) == (-7, -5)
-    assert [up.at(error) for error in (1e-5, 1e-7, 0.0, float("nan"))] == [*WIDE.y, WIDE.y[1], WIDE.y[0]]
+    # an error of 0 has a place of its own, below the smallest power
+    assert [up.at(error) for error in (1e-5, 1e-7, 0.0, float("nan"))] == [*up.powers, WIDE.y[1], WIDE.y[0]]
+    assert up.powers[1] < WIDE.y[1]
+    assert [tick.label for tick in up.ticks()] == ["0", "1e-7", "1e-6", "1e-5"]
+    assert ErrorScale.over([2e-7], WIDE.y).powers == WIDE.y
+    below = PositionScale(1023, WIDE.x, -65)
+    assert [below.at(p) for p in (-100, -65, 1023)] == [WIDE.x[0], WIDE.x[0], WIDE.x[1]]
+    assert below.at(-65) < below.at(-1) < below.at(0) < below.at(1)
+    assert below.ticks()[0].label == "-65"
+
+
+def test_points_are_joined_where_all_between_them_was_tried() -> None:
+    """Ranges 0, 1, 2, 3 and 4 follow each other; nothing was tried from 6 to 999."""
+    bins = tuple(Bin(p, 1e-7, 1e-6) for p in (0, 1, 2, 3, 4, 1000, 1100))
+    (chart,), _ = charts_of([row("ort-cpu", Curve("y", "reference", bins))])
+    line = chart.drawn[0].lines[0]
+    assert [part.count("L") for part in line.path.split("M")[1:]] == [4, 1]
+
+
+def test_a_call_that_begins_below_0_ends_where_its_tokens_do(content: Content) -> None:
+    """Of calls that must be refused none hides another: those at one place are counted."""
+    manifest = content.result.manifest
+    calls = [
+        Case(f"at{first}", {"seq": 2}, first, 1 if first < 0 else first + 1, True) for first in (-65, -64, -1, 7)
+    ] + [Case("q-seq1", {"seq": 2}, 7, 8, True), Case("right", {"seq": 2}, 0, 1)]
+    tried = tried_of(replace(manifest, cases=tuple(calls)), [])
+    spans = {call.name: (call.first, call.last) for call in tried}
+    assert spans == {
+        "at-65": (-65, -64),
+        "at-64": (-64, -63),
+        "at-1": (-1, 0),
+        "at7": (7, 8),
+        "q-seq1": (7, 8),
+        "right": (0, 1),
+    }
+    assert "1 calls of up to 2 tokens, positions up to 1, 5 calls that must be refused" in summary(tried, [])
+    for drawn in maps_of(tried):
+        places = [(mark.x, mark.end, mark.y) for mark in drawn.marks]
+        assert len({*places}) == len(places) == 5
+        assert sorted(len(mark.calls) for mark in drawn.marks) == [1, 1, 1, 1, 2]
 
 
 def test_calls_with_their_outcomes(content: Content) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ def test_what_the_page_shows(chromium: Browser, content: Content, page_file: Pat
         assert [line in page.locator("#verdict").inner_text() for line in parts.below] == [True] * len(parts.below)
         ports = [f"{port.name}" for port in (*result.manifest.inputs, *result.manifest.outputs)]
         assert page.locator("#ports tbody th").all_inner_texts() == ports
-        assert page.locator("#tried svg:visible .call").count() == len(result.manifest.cases)
+        drawn = page.locator("#tried svg:visible .call").evaluate_all("all => all.map(call => call.dataset.calls)")
+        assert sorted(" ".join(drawn).split()) == sorted(case.name for case in result.manifest.cases)
         assert page.locator("#errors svg:visible .curve").count() == 1, "both runtimes gave the same errors"
         assert page.locator("#errors svg:visible .bound").count() == 1
         assert "ort-cpu, onnx-reference" in page.locator("#errors .legend").inner_text()
@@ -51,6 +53,48 @@ def test_what_the_page_shows(chromium: Browser, content: Content, page_file: Pat
         assert {v.check for v in result.verdicts} == {*page.locator("#checks summary strong").all_inner_texts()}
         assert view.said == []
         assert view.asked == [page_file.as_uri()]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_status_can_be_seen(chromium: Browser, content: Content, tmp_path: Path, width: int) -> None:
+    """Marks, rows, swatches, badges and calls of a page with rows that passed, failed and did not run."""
+    result = content.result
+    agrees = next(v for v in result.verdicts if v.check == "agrees")
+    others = (replace(agrees, status="skip", comparisons=()), replace(agrees, subject="tract", status="fail"))
+    pages = {
+        "mixed.html": replace(content, result=replace(result, verdicts=(*result.verdicts, *others))),
+        "none.html": replace(content, result=replace(result, verdicts=())),
+    }
+    seen = set()
+    for name, page in pages.items():
+        (tmp_path / name).write_text(page_of(page), encoding="utf-8")
+        with opened(chromium, tmp_path / name, width=width) as view:
+            view.page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+            for status in ("pass", "fail", "skip", "refused"):
+                # a drawing has a twin for other screens, and a call at one place no height
+                boxes = view.page.locator(f".{status}:visible").evaluate_all(
+                    "all => all.map(e => { const b = e.getBoundingClientRect(); return [b.left, b.right, b.width]; })"
+                )
+                seen |= {status} if boxes else set()
+                right = view.page.evaluate("document.documentElement.clientWidth")
+                hidden = [box for box in boxes if box[0] < 0 or box[2] <= 0 or box[0] > 4 * right]
+                assert not hidden, f"{status} in {name}"
+    assert seen == {"pass", "fail", "skip", "refused"}
+
+
+def test_the_heat_map_has_axes_and_a_scale(chromium: Browser, page_file: Path) -> None:
+    with opened(chromium, page_file) as view:
+        page = view.page
+        choices = dict(zip(("down", "across"), page.locator("#picture-choices select").all()[-2:], strict=True))
+        for side, choice in choices.items():
+            chosen = choice.evaluate("one => one.selectedOptions[0].textContent")
+            assert chosen.startswith(page.locator(f"#picture-{side}").inner_text())
+        for side in ("rows", "columns"):
+            ticks = page.locator(f"#picture-{side} span").all_inner_texts()
+            assert ticks[0] == "0"
+            assert 2 <= len(ticks) <= 6
+        low, middle, high = (float(page.locator(f"#picture-{at}").inner_text()) for at in ("low", "middle", "high"))
+        assert (low, middle, high) == (-1, 0, 1)
 
 
 def test_the_words_are_those_of_report_md(content: Content, page_file: Path, chromium: Browser) -> None:

@@ -32,13 +32,20 @@ def library() -> Library:
 def test_a_right_bundle_agrees_on_both_providers(chromium: Browser, small_bundle: Path, library: Library) -> None:
     with serving(small_bundle, library) as server, visited(chromium, server.door.url) as visit:
         assert visit.page.evaluate("crossOriginIsolated") is True
-        assert visit.page.locator(".outcome").inner_text().split() == ["not", "validated", "here"]
+        outcome = visit.page.locator("#outcome")
+        assert " ".join(outcome.inner_text().split()) == "not validated No runtime has tried these files yet."
+        calls = visit.page.locator("svg.wide .call")
+        assert {*calls.evaluate_all("all => all.map(call => call.classList[1])")} == {"skip"}
         # nobody has validated it: the page shows no verdict but that of the browser
         assert visit.page.locator("#verdict, #errors, #checks, .tiles").count() == 0
         assert visit.page.locator("nav a").first.get_attribute("href") == "#addition"
         visit.prove()
         rows = visit.rows
         assert visit.status == "done: 2 agreed"
+        # the page's own verdict, and the calls on its map, are those of this browser
+        assert " ".join(outcome.inner_text().split()) == "passed In this browser: 2 agreed."
+        assert {*calls.evaluate_all("all => all.map(call => call.classList[1])")} == {"pass", "refused"}
+        assert visit.page.locator("#tried-legend li").all_inner_texts() == ["agrees", "refused, as it must be"]
         assert [row[:2] for row in rows] == [["browser-wasm", "pass"], ["browser-webgpu", "pass"]]
         assert any(line.startswith("browser-webgpu: on ") for line in visit.lines)
         assert f"onnxruntime-web {library.version} (licence: MIT)" in visit.page.locator("#addition").inner_text()

@@ -69,7 +69,7 @@ def bins_of(
     at = (every, *np.unravel_index(worst, rows.shape[1:]))
     largest = np.where(np.isnan(rows[at]), np.inf, rows[at])  # (positions,)
     limits = bounds[at]
-    numbers = np.asarray([*map(_number, positions.tolist())])
+    numbers = np.asarray([*map(bin_of, positions.tolist())])
     order = np.lexsort(
         (-every, largest, largest > limits, numbers)
     )  # the last of each bin is its worst, of equal ones the first
@@ -101,7 +101,7 @@ def curves_of(measured: Iterable[Measured]) -> tuple[Curve, ...]:
 def _take(worst: dict[int, Bin], bins: Iterable[Bin]) -> None:
     """Put bins among those of earlier cases: the worse of two stays."""
     for candidate in bins:
-        number = _number(candidate.position)
+        number = bin_of(candidate.position)
         known: Mapping[int, Bin] = worst
         if number not in known or _rank(candidate) > _rank(known[number]):
             worst[number] = candidate
@@ -111,10 +111,12 @@ def _rank(peak: Bin) -> tuple[bool, float]:
     return peak.error > peak.allowed, peak.error
 
 
-def _number(position: int) -> int:
+def bin_of(position: int) -> int:
     """Return the bin of a position: 0 for 0 and below, 1 for 1, then two from a power of two to the next."""
     if position <= 0:
         return 0
     power = position.bit_length() - 1
+    if power == 0:  # no integer is in the upper half
+        return 1
     # p >= 2^(power + 1/2), in integers
-    return 1 + HALVES * power + (position * position >= 1 << (2 * power + 1))
+    return HALVES * power + (position * position >= 1 << (2 * power + 1))

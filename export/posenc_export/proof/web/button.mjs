@@ -5,6 +5,8 @@
 const element = (id) => document.getElementById(`proof-${id}`);
 let worker = null;
 let timer = 0;
+// How each call came out on all providers so far, by its name.
+let outcomes = new Map();
 
 // Makes the button work. `proof` is what posenc says of the bundle, see prove.mjs.
 export function offer(proof) {
@@ -15,6 +17,7 @@ export function offer(proof) {
 
 function begin(proof) {
   for (const name of ["rows", "lines"]) element(name).replaceChildren();
+  outcomes = new Map();
   element("table").hidden = true;
   running(true);
   worker = new Worker(new URL("worker.mjs", import.meta.url), { type: "module" });
@@ -35,7 +38,11 @@ function wait(proof) {
 function heard(message, proof) {
   if (message.progress) say(message.progress);
   if (message.row) show(message.row, proof);
-  if (message.done) return end(summary());
+  if (message.done) {
+    const text = summary();
+    conclude(text.slice("done: ".length), proof);
+    return end(text);
+  }
   if (message.error) return end(`failed: ${message.error}`);
   wait(proof);
 }
@@ -70,6 +77,42 @@ function summary() {
   return `done: ${words.join(", ") || "nothing was run"}`;
 }
 
+// Puts the verdict of this browser where the page says that nothing was tried.
+function conclude(text, proof) {
+  const place = document.getElementById("outcome");
+  const badge = place?.querySelector(".badge");
+  if (!badge || !(badge.classList.contains("skip") || place.dataset.here)) return; // a verdict of posenc validate stays
+  const statuses = [...element("rows").children].map((row) => row.className);
+  const status = statuses.includes("fail") ? "fail" : statuses.includes("pass") ? "pass" : "skip";
+  place.dataset.here = status;
+  badge.className = `badge ${status}`;
+  badge.textContent = proof.outcomes[status];
+  place.querySelector("span").textContent = `In this browser: ${text}.`;
+}
+
+// Colours the calls of the page as they came out: the worst of all providers that ran them.
+function colour(calls, proof) {
+  const RANK = ["skip", "refused", "pass", "fail"];
+  const worse = (one, other) => (RANK.indexOf(one) >= RANK.indexOf(other) ? one : other);
+  for (const [name, outcome] of Object.entries(calls)) outcomes.set(name, worse(outcome, outcomes.get(name) ?? "skip"));
+  for (const node of document.querySelectorAll("[data-calls]")) {
+    const own = node.dataset.calls.split(" ").map((name) => outcomes.get(name) ?? "skip");
+    const outcome = own.includes("skip") && !own.includes("fail") ? "skip" : own.reduce(worse);
+    node.classList.remove(...RANK);
+    node.classList.add(outcome);
+    if (node.classList.contains("mark")) node.textContent = proof.calls[outcome];
+  }
+  const legend = document.getElementById("tried-legend");
+  const seen = new Set([...document.querySelectorAll("svg [data-calls]")].map((node) => RANK.find((one) => node.classList.contains(one))));
+  legend?.replaceChildren(...[...seen].map((outcome) => entryOf(outcome, proof.calls[outcome])));
+}
+
+function entryOf(outcome, text) {
+  const entry = made("li", "");
+  entry.append(made("span", "", { class: `swatch call ${outcome}`, "aria-hidden": "true" }), text);
+  return entry;
+}
+
 function show(row, proof) {
   element("table").hidden = false;
   const passed = row.verdicts.filter(({ check, status }) => check !== "agrees" && status === "pass");
@@ -79,6 +122,7 @@ function show(row, proof) {
   line.className = row.status;
   line.append(...cells.map((text, i) => cellOf(text, i, row.status)));
   element("rows").append(line);
+  colour(row.calls, proof);
   element("lines").append(...linesOf(row, proof).map((text) => made("li", text)));
 }
 

@@ -13,7 +13,8 @@ const NO_KERNEL = /Provider type for \w+ node .* is not set/;
 
 // Yields {progress} while it works, then a {row} for each provider, as they end.
 //
-// A row is {subject, status, figures, cases, verdicts, notTried, adapter}; a verdict {check, status, detail, note}.
+// A row is {subject, status, figures, cases, verdicts, calls, notTried, adapter}; a verdict {check, status, detail, note};
+// calls says how each call came out, by its name: pass, fail, refused, or skip.
 export async function* prove(proof, base) {
   const folder = new URL(proof.bundle, base);
   const manifest = JSON.parse(new TextDecoder().decode(await fetched(folder, { file: "manifest.json" })));
@@ -74,14 +75,21 @@ async function lackOf({ inputs, outputs }) {
 }
 
 async function* tried({ proof, manifest, npz, runtime }, session) {
-  const [comparisons, refusals, notTried] = [[], [], []];
+  const [comparisons, refusals, notTried, calls] = [[], [], [], {}];
   for (const call of manifest.cases) {
     yield { progress: `${runtime.name}: ${call.name}` };
     try {
       const recorded = await readCase(npz, manifest, call);
       const context = { proof, manifest, runtime, session, call, recorded };
-      if (call.refused) refusals.push(await refusalOf(context));
-      else comparisons.push(...(await compareCase(context)));
+      if (call.refused) {
+        const refusal = await refusalOf(context);
+        refusals.push(refusal);
+        calls[call.name] = refusal.status === "pass" && !refusal.note ? "refused" : refusal.status;
+      } else {
+        const compared = await compareCase(context);
+        comparisons.push(...compared);
+        calls[call.name] = compared.every(({ passed }) => passed) ? "pass" : "fail";
+      }
     } catch (error) {
       if (!(error instanceof TooLarge)) throw error;
       notTried.push(`${call.name}: ${error.message}`);
@@ -93,7 +101,7 @@ async function* tried({ proof, manifest, npz, runtime }, session) {
   const verdicts = [{ check: "agrees", note: "", ...agreement(others, cases) }];
   if (ofModel.length) verdicts.push({ check: "model", note: "", ...agreement(ofModel, cases) });
   verdicts.push(...foldedRefusals(refusals).map((verdict) => ({ check: "refusal", note: "", ...verdict })));
-  yield { row: { ...rowOf(runtime, verdicts, comparisons), notTried, adapter: session.adapter } };
+  yield { row: { ...rowOf(runtime, verdicts, comparisons), calls, notTried, adapter: session.adapter } };
 }
 
 const notRun = (runtime, detail) => rowOf(runtime, [{ check: "agrees", status: "skip", detail, note: "" }], []);
@@ -107,6 +115,7 @@ function rowOf(runtime, verdicts, comparisons) {
     figures: ["eager", "reference", "model"].map((against) => figure(worstOf(comparisons, against))),
     cases: new Set(comparisons.map((comparison) => comparison.case)).size,
     verdicts,
+    calls: {},
     notTried: [],
     adapter: "",
   };

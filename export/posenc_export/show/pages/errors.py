@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 
+from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import AGREES, Against, Bin, Curve, Verdict
 from posenc_export.show.pages.scales import NARROW, WIDE, Box, ErrorScale, PositionScale, Tick, short
 
@@ -75,7 +77,7 @@ class Chart:
     Args:
         title: What is compared with what.
         groups: The curves.
-        joined: Whether the points of a curve are joined: not where only the worst position of each case is known.
+        joined: Whether neighbouring points are joined: not where only the worst position of each case is known.
         drawn: The chart for screens, and for phones.
         words: What the chart shows, for who does not see it.
     """
@@ -173,8 +175,12 @@ def _line(group: Group, colour: int, joined: bool, scales: tuple[PositionScale, 
         Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
         for peak in group.bins
     )
-    # without bins there is nothing between two points to draw a line for
-    return Line(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
+    # a line between two points says that what lies between them was tried: bins that follow each other
+    numbers = [bin_of(peak.position) for peak in group.bins]
+    breaks = [i for i in range(1, len(points)) if numbers[i] > numbers[i - 1] + 1]
+    runs = [points[start:end] for start, end in pairwise([0, *breaks, len(points)])]
+    path = "".join(_path([(point.x, point.y) for point in run]) for run in runs if len(run) > 1)
+    return Line(path if joined else "", points, colour)
 
 
 def _is_wrong(peak: Bin, joined: bool) -> bool:

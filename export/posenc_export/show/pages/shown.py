@@ -18,6 +18,9 @@ from posenc_export.show.pages.snippets import loading_of
 from posenc_export.show.pages.texts import MOST
 from posenc_export.show.pages.tried import WORDS, maps_of, summary, tried_of
 
+STATUSES = {"skip": "not validated", "fail": "FAILED", "pass": "passed"}
+"""What a page says of a bundle, by how it came out."""
+
 
 def shown(content: Content) -> Mapping[str, object]:
     """Return the values by the names that templates know them by."""
@@ -30,7 +33,7 @@ def shown(content: Content) -> Mapping[str, object]:
     return {
         "parts": parts_of(manifest, verdicts, result.basis),
         "mark": mark,
-        "status": {"skip": "not validated", "fail": "FAILED", "pass": "passed"}[mark],
+        "status": STATUSES[mark],
         "tiles": _tiles(manifest, verdicts),
         "manifest": manifest,
         "meanings": MEANINGS,

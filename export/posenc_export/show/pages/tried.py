@@ -25,13 +25,14 @@ MOST = 200
 
 @dataclass(frozen=True)
 class Tried:
-    """A call: its sizes, its positions, how it came out, and its largest error against the reference."""
+    """A call: its sizes and positions, whether it must be refused, how it came out, its largest error in float64."""
 
     name: str
     sizes: str
     length: int
     first: int
     last: int
+    is_refusal: bool
     outcome: Outcome
     error: str
 
@@ -40,15 +41,30 @@ class Tried:
         """The call in words."""
         return f"{self.name}: positions {self.first:,} to {self.last:,}, {WORDS[self.outcome]}"
 
+    @property
+    def place(self) -> tuple[int, int, int, Outcome]:
+        """What calls share that are drawn on top of each other."""
+        return self.length, self.first, self.last, self.outcome
+
 
 @dataclass(frozen=True)
 class Mark:
-    """A call as it is drawn: a bar from its first position to its last at the height of its length."""
+    """Calls as they are drawn: a bar from their first position to their last at the height of their length."""
 
     x: float
     end: float
     y: float
-    call: Tried
+    calls: tuple[Tried, ...]
+
+    @property
+    def names(self) -> str:
+        """The names of the calls, with a space between them."""
+        return " ".join(call.name for call in self.calls)
+
+    @property
+    def words(self) -> str:
+        """The calls in words."""
+        return "; ".join(call.words for call in self.calls)
 
 
 @dataclass(frozen=True)
@@ -76,10 +92,12 @@ def _tried(case: Case, lengths: set[str], compared: Sequence[Comparison], refusa
     largest = worst(compared, "reference")
     sizes = ", ".join(f"{name} {size:,}" for name, size in case.sizes.items()) or "fixed sizes"
     length = max((size for name, size in case.sizes.items() if name in lengths), default=1)
-    # calls that must be refused may begin far out, or below 0
-    last = case.max_position if case.max_position >= case.first else case.first + length - 1
+    # calls that must be refused may begin far out, or below 0: there the largest position is not the last one
+    follows = case.max_position >= case.first >= 0
+    last = case.max_position if follows else case.first + length - 1
     outcome = _of_refused(case, refusals) if case.refused else _outcome(compared)
-    return Tried(case.name, sizes, length, case.first, last, outcome, "" if largest is None else short(largest.max_abs))
+    error = "" if largest is None else short(largest.max_abs)
+    return Tried(case.name, sizes, length, case.first, last, case.refused, outcome, error)
 
 
 def _outcome(compared: Sequence[Comparison]) -> Outcome:
@@ -102,9 +120,16 @@ def maps_of(calls: Sequence[Tried]) -> tuple[Map, ...]:
 
 
 def _map(calls: Sequence[Tried], box: Box) -> Map:
-    across = PositionScale(max(max(call.last, call.first) for call in calls), box.x)
+    ends = [position for call in calls for position in (call.first, call.last)]
+    across = PositionScale(max(ends), box.x, min(0, *ends))
     up = PositionScale(max(call.length for call in calls), (box.y[1] - 8, box.y[0] + 4))
-    marks = tuple(Mark(across.at(call.first), across.at(call.last), up.at(call.length), call) for call in calls)
+    by_place: dict[tuple[int, int, int, Outcome], list[Tried]] = {}
+    for call in calls:
+        by_place.setdefault(call.place, []).append(call)
+    marks = tuple(
+        Mark(across.at(first), across.at(last), up.at(length), tuple(same))
+        for (length, first, last, _), same in by_place.items()
+    )
     tallest = max(call.length for call in calls)
     doublings = thinned(range(int(log2(tallest)) + 1))
     ticks = tuple(Tick(up.at(2**k), amount(2**k)) for k in doublings)
@@ -115,7 +140,7 @@ def summary(calls: Sequence[Tried], verdicts: Sequence[Verdict]) -> str:
     """Return in words how many calls were tried, up to which length and position."""
     if not calls:
         return "no call was recorded"
-    inside = [call for call in calls if call.outcome != "refused"]
+    inside = [call for call in calls if not call.is_refusal]
     runtimes = sum(v.check == AGREES and v.status != "skip" for v in verdicts)
     refused = len(calls) - len(inside)
     parts = [f"{len(inside)} calls of up to {max((c.length for c in inside), default=0):,} tokens"]

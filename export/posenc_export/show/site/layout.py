@@ -27,7 +27,7 @@ FRAME = """<!doctype html>
 <script src="{root}assets/site.js" data-root="{root}"></script>
 </head>
 <body>
-<a class="skip" href="#content">Skip to the text</a>
+<a class="to-content" href="#content">Skip to the text</a>
 <header>
 <button type="button" id="menu" aria-expanded="false" aria-controls="navigation" hidden>Pages</button>
 <a class="name" href="{home}">{name}</a>

@@ -78,9 +78,29 @@
       strip.fillRect(x, 0, 1, 1);
     }
     element("picture-low").textContent = words(low);
+    element("picture-middle").textContent = words((low + high) / 2);
     element("picture-high").textContent = words(high);
     canvas.setAttribute("aria-label", `Heat map of ${picture.title}, in the call ${picture.case}: ${rows} of ${sides[shown.down].name} down, ` +
       `${columns} of ${sides[shown.across].name} across, numbers from ${words(low)} to ${words(high)}`);
+  }
+  // The place of a few cells along a side: the first, the last, and some between them that are not too near to either.
+  function ticks(id, side, name) {
+    const count = side.places.length, step = Math.max(1, Math.ceil(count / 5));
+    const cells = [...Array(count).keys()].filter((i) => i % step === 0 && (i === 0 || count - 1 - i >= step / 2));
+    if (count > 1) cells.push(count - 1);
+    element(id).replaceChildren(...cells.map((i) => {
+      const text = document.createElement("span");
+      text.textContent = side.places[i].toLocaleString("en");
+      text.style[id === "picture-rows" ? "top" : "left"] = `${100 * (i + .5) / count}%`;
+      return text;
+    }));
+    element(name).textContent = side.name;
+  }
+  function axes() {
+    const { sides } = current();
+    ticks("picture-rows", sides[shown.down], "picture-down");
+    const across = shown.across === shown.down ? { places: [], name: "" } : sides[shown.across];
+    ticks("picture-columns", across, "picture-across");
   }
   const words = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(3))) : "masked, or no number");
 
@@ -142,7 +162,7 @@
     });
     [...form.children].find((box) => box.textContent === focus)?.querySelector("select")?.focus();
   }
-  function all() { controls(); draw(); move(...shown.cell); }
+  function all() { controls(); draw(); axes(); move(...shown.cell); }
 
   canvas.addEventListener("pointermove", (event) => {
     const { sides } = current(), box = canvas.getBoundingClientRect();
