@@ -90,7 +90,7 @@ def test_a_module_of_ones_own(source: Any, tmp_path: Path) -> None:
     assert made.passed
     assert made.manifest.params == parameters
     assert made.manifest.family == "module"
-    assert made.manifest.reference == "the module itself in float64 (it has no reference of its own)"
+    assert made.manifest.reference == "the module run in float64"
     assert made.manifest.inputs == (X,)
 
 
@@ -196,8 +196,8 @@ def test_wrong_settings_are_one_line(source: Any, settings: dict[str, Any], text
         ),
         ({"runtimes": ["ort"]}, "unknown runtime 'ort'"),
         ({"require": ["ort"]}, "unknown runtime 'ort'"),
-        ({"require": ["torchscript-cpu"]}, "torchscript-cpu reads torchscript, which is not among onnx"),
-        ({"runtimes": ["torchscript-cpu"]}, "torchscript-cpu reads torchscript, which is not among onnx"),
+        ({"require": ["torchscript-cpu"]}, "torchscript-cpu needs torchscript: here is only onnx"),
+        ({"runtimes": ["torchscript-cpu"]}, "torchscript-cpu needs torchscript: here is only onnx"),
     ],
 )
 def test_wrong_options_to_validate_are_one_line(result: ExportResult, settings: dict[str, Any], text: str) -> None:

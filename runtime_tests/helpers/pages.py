@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
-COUNTS = re.compile(r"^agrees on \d+ runtimes?, all \d+ checks passed(; [\w ]+ not run here)?", flags=re.MULTILINE)
+COUNTS = re.compile(r"^passed: agrees on \d+ runtimes?, all \d+ checks?(; [\w ]+ not run)?", flags=re.MULTILINE)
 """How a report's headline begins, where all that could run agreed: the numbers are those of a machine."""
 
 
@@ -92,12 +92,12 @@ def for_page(scene: Scene, folder: Path) -> str:
     lines: list[str] = []
     for line in scene.printed.replace(f"{folder}/", "").splitlines():
         if is_local(line):
+            # where the page has lines of its own, they stand where those of this machine would
+            lines += local
+            local = []
             continue
         has_counts = bool(COUNTS.match(line))
         lines.append(COUNTS.sub(counts[0], line) if counts and has_counts else line.rstrip())
-        if has_counts:  # what did not run is listed below the headline
-            lines += local
-            local = []
     return "".join(f"{line}\n" for line in [*lines, *local])
 
 

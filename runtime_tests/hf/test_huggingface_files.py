@@ -66,10 +66,10 @@ def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> No
             "--rotary-op onnx has no fp64: expected fp32, fp16 or bf16",
         ),
         (["--rotary-op", "microsoft"], "--rotary-op microsoft is for what rotates q and k: nothing here does"),
-        (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu reads onnx, which is not among torchscript"),
+        (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu needs onnx: here is only torchscript"),
         (
             ["--runtime", "torchscript-cpu", "-f", "onnx"],
-            "--runtime torchscript-cpu reads torchscript, which is not among onnx",
+            "--runtime torchscript-cpu needs torchscript: here is only onnx",
         ),
         (["rope", "-p", "short_factor=1,a"], "short_factor must be a list of float, got '1,a'"),
     ],

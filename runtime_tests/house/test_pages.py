@@ -5,15 +5,15 @@ from pathlib import Path
 from helpers.pages import Scene, comparable, for_page
 
 SHOWN = """ort-cpu  pass
-agrees on 3 runtimes, all 18 checks passed; 10 runtimes not run here; reference: float64
-not run: ort-cuda: no NVIDIA driver
-not run: mnn: the Python package mnn is not found
+passed: agrees on 3 runtimes, all 18 checks; compared with float64
+not run: 10 other runtimes
 words: old
 """
 PRINTED = """ort-cpu  pass
 ort-cuda  pass
-agrees on 9 runtimes, all 40 checks passed; 1 runtime not run here; reference: float64
+passed: agrees on 9 runtimes, all 40 checks; compared with float64
 not run: tract: no crate
+not run: 1 other runtime
 words: new
 /tmp/made/rope/model.onnx  9 bytes
 """

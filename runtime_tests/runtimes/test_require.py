@@ -111,7 +111,7 @@ def test_to_name_a_runtime_that_reads_nothing_of_a_bundle_is_status_2(cli: Cli, 
     hostile.edit(bundle, lambda manifest: others(manifest, RUNTIMES[name].format))
     rest = [a["format"] for a in json.loads((bundle / "manifest.json").read_text())["artifacts"]]
     result = cli("validate", str(bundle), "--trust", "--runtime", name)
-    expected = f"Error: --runtime {name} reads {RUNTIMES[name].format}, which is not among {', '.join(rest)}\n"
+    expected = f"Error: --runtime {name} needs {RUNTIMES[name].format}: here is only {', '.join(rest)}\n"
     assert (result.exit_code, result.output) == (2, expected)
 
 

@@ -19,7 +19,7 @@ from posenc_export.proof.checks.catalogue import CATALOGUE
 from posenc_export.proof.cuda.plan import plans
 from posenc_export.proof.cuda.prove import Proof
 from posenc_export.proof.judging.verdict import Verdict
-from posenc_export.proof.report.printed import as_text, lines_below
+from posenc_export.proof.report.printed import as_text, lines_above, lines_below
 from posenc_export.proof.report.report import headline, not_run, report_markdown
 from posenc_export.proof.runtimes import RUNTIMES
 
@@ -40,10 +40,10 @@ def test_no_line_is_longer_than_the_terminal_and_no_word_is_broken(
         words = text.split()
         too_long = [line for line in text.splitlines() if len(line.rstrip()) > width]
         assert all(len(line.split()) == 1 for line in too_long)  # a digest is one word, and is kept whole
-        assert all(
-            word.strip() in words for line in lines_below(manifest, verdicts, BASIS, verbose) for word in line.split()
-        )
-        assert {*(FILE_CHECKS if verbose else ()), *RUNTIMES} <= {word.strip(",:") for word in words}
+        lines = [*lines_above(manifest, verdicts), *lines_below(manifest, verdicts, BASIS, verbose)]
+        assert all(word.strip() in words for line in lines for word in line.split())
+        named = {v.subject for v in verdicts if v.status != "skip"}
+        assert {*(FILE_CHECKS if verbose else ()), *(RUNTIMES if verbose else named)} <= {w.strip(",:") for w in words}
 
 
 def squeezed(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_checks_that_passed_are_counted_and_those_that_failed_are_named(manifest
     short = squeezed(printed(manifest, [*report(), *lost], 120))
     assert "onnx pass 6 checks passed" in short
     assert "onnx FAIL lost-input, tables" in short
-    assert "ort-cpu pass 2.4e-07, 32 ulp 2.4e-07 at 16777215 1 2 checks passed" in short
+    assert "ort-cpu pass 2.4e-07, 32 ulp 2.4e-07 at position 16,777,215 1 2 checks passed" in short
     assert f"onnx pass {', '.join(FILE_CHECKS)}" in squeezed(printed(manifest, report(), 120, verbose=True))
     assert "2 checks passed" in as_text(manifest, report(), BASIS)
     assert "2 checks passed" not in report_markdown(manifest, report(), BASIS)
@@ -64,7 +64,7 @@ def test_checks_that_passed_are_counted_and_those_that_failed_are_named(manifest
 
 def test_a_runtime_without_checks_of_its_own_counts_none(manifest: Manifest) -> None:
     text = printed(manifest, [Verdict("ort-cpu", "agrees", "pass", "", (compared("eager", 1e-7, 1.0),))], 120)
-    assert "checks passed" not in text.partition("agrees on")[0]
+    assert "checks passed" not in text
 
 
 def test_in_a_pipe_a_line_below_the_tables_is_one_line(manifest: Manifest) -> None:
@@ -93,7 +93,7 @@ def test_no_color_takes_the_colours_away_and_leaves_the_words(
 
 def test_what_does_not_run_is_one_line_for_each_reason(manifest: Manifest) -> None:
     verdicts = report()
-    text = printed(manifest, verdicts, 200)
+    text = printed(manifest, verdicts, 200, verbose=True).partition("verdict: pass, or FAIL")[0]
     lines = [line for line in text.splitlines() if "not run: " in line]
     assert len(lines) == 2 == len(not_run(verdicts))
     skipped = [v for v in verdicts if v.status == "skip"]
@@ -105,18 +105,36 @@ def test_what_does_not_run_is_one_line_for_each_reason(manifest: Manifest) -> No
     assert len(text.splitlines()) < 2 * len(RUNTIMES)
 
 
+def test_runtimes_that_are_not_here_are_counted_and_all_others_named(manifest: Manifest) -> None:
+    """A runtime that the user named, or that a limit stopped, is news; one that is not installed is not."""
+    absent = RUNTIMES["tract"]  # it takes longer, or is not installed
+    late = Verdict("ort-cpu", "agrees", "skip", "no answer in 300 s")
+    verdicts = [
+        late,
+        Verdict(absent.name, "agrees", "skip", absent.left_out()),
+        Verdict("onnx", "tables", "skip", "no"),
+    ]
+    named = [f"not run: ort-cpu: {late.detail}", "not run: onnx tables: no"]
+    counted = "not run: 1 other runtime: posenc runtimes says how to get each, -v why"
+    assert lines_below(manifest, verdicts, BASIS, False) == [*named, counted]
+    asked = replace(BASIS, named=(absent.name,))
+    of_absent = f"not run: {absent.name}: {absent.left_out()}"
+    assert sorted(lines_below(manifest, verdicts, asked, False)) == sorted([*named, of_absent])
+    assert of_absent in lines_below(manifest, verdicts, BASIS, True)
+
+
 def test_the_headline_says_how_much_was_proved(manifest: Manifest) -> None:
     one = Verdict("ort-cpu", "agrees", "pass")
     skipped, lost = Verdict("ort-cpp", "agrees", "skip", "no"), Verdict("torchscript", "lost-input", "skip", "no")
     whole, wrong = Verdict("onnx", "integrity", "pass"), Verdict("onnx", "purity", "fail", "it counts")
-    end = f"; reference: {manifest.reference}"
+    end = f"; compared with {manifest.reference}"
     for verdicts, words in (
         ([], "not validated"),
-        ([whole, one], f"agrees on 1 runtime, all 2 checks passed{end}"),
-        ([one, replace(one, subject="ort-cpp")], f"agrees on 2 runtimes, all 2 checks passed{end}"),
-        ([whole, skipped], f"agrees on no runtimes, all 1 check passed; 1 runtime not run here{end}"),
-        ([one, skipped, lost], f"agrees on 1 runtime, all 1 check passed; 1 runtime and 1 check not run here{end}"),
-        ([one, wrong, skipped], f"FAILED: 1 of 2 checks; agrees on 1 runtime; 1 runtime not run here{end}"),
+        ([whole, one], f"passed: agrees on 1 runtime, all 2 checks{end}"),
+        ([one, replace(one, subject="ort-cpp")], f"passed: agrees on 2 runtimes, all 2 checks{end}"),
+        ([whole, skipped], f"passed: agrees on no runtimes, all 1 check{end}"),
+        ([one, skipped, lost], f"passed: agrees on 1 runtime, all 1 check; 1 check not run{end}"),
+        ([one, wrong, skipped], f"FAILED: 1 of 2 checks; agrees on 1 runtime{end}"),
     ):
         assert headline(manifest, verdicts) == words
 
@@ -133,7 +151,7 @@ def test_the_legend_explains_the_checks_of_the_report_and_the_columns(manifest: 
 def test_the_markdown_report_has_the_tables_the_failures_and_what_did_not_run(manifest: Manifest) -> None:
     text = report_markdown(manifest, report(*FAILED), BASIS)
     assert "| torchscript | FAIL | lost-input |" in text
-    assert "| ort-cpu | pass | 2.4e-07, 32 ulp | 2.4e-07 at 16777215 | 1 | provider, refusal |" in text
+    assert "| ort-cpu | pass | 2.4e-07, 32 ulp | 2.4e-07 at position 16,777,215 | 1 | provider, refusal |" in text
     assert f"\n* PE104 libtorch-cpp-cuda agrees: {WRONG}\n" in text
     assert all(f": {reason}\n" in text for reason in REASONS)
 
@@ -149,12 +167,10 @@ def test_columns_are_fitted_without_breaking_a_word() -> None:
 def test_a_real_report_fits_80_columns(cli: Cli, small_bundle: Path, manifest: Manifest) -> None:
     result = cli("validate", str(small_bundle), "--runtime", "ort-cpu")
     assert result.exit_code == 0, result.output
-    tables = result.output.partition("agrees on")[0]
+    head, _, rest = result.output.partition("\n\n")
+    assert head == f"passed: agrees on 1 runtime, all 11 checks; 2 checks not run; compared with {manifest.reference}"
+    tables = rest.rpartition("\n\n")[0]
     assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
-    assert (
-        f"agrees on 1 runtime, all 11 checks passed; 2 checks not run here; reference: {manifest.reference}"
-        in result.output
-    )
 
 
 def on_a_terminal(show: Callable[[Console], None], width: int = 80) -> list[str]:

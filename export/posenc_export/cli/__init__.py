@@ -14,6 +14,7 @@ from posenc_export.cli.commands.inspect import inspect
 from posenc_export.cli.commands.plot import plot
 from posenc_export.cli.commands.prove import prove
 from posenc_export.cli.commands.report import report
+from posenc_export.cli.commands.runtimes import runtimes
 from posenc_export.cli.commands.schemes import schemes
 from posenc_export.cli.commands.serve import serve
 from posenc_export.cli.commands.validate import validate
@@ -33,5 +34,8 @@ def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""
 
 
-for command in (export, validate, report, serve, prove, inspect, extend, compat, explain, schemes, plot, bench, cuda):
+WRITING = (export, validate, report, serve, prove)
+READING = (inspect, extend, compat)
+LISTS = (explain, schemes, runtimes)
+for command in (*WRITING, *READING, *LISTS, plot, bench, cuda):
     main.add_command(command)

@@ -181,7 +181,7 @@ CHECKED = options(
     *(real(name, "Replace the derived tolerance.") for name in ("--atol", "--rtol")),
     real(
         "--timeout",
-        "Limit of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
+        "Seconds for one call of a graph; validate gives loading and each check as long.  [default: 300; 0 = any]",
         TIMEOUT,
         "SECONDS",
     ),

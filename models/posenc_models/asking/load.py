@@ -18,7 +18,7 @@ from posenc_models.config.foreign import HfConfig
 from posenc_models.config.rope.rotary import text_part
 from posenc_models.config.settings import Json, Settings, short
 
-INSTALL = "pip install 'posenc-export[transformers]'"
+INSTALL = "pip install 'transformers>=5.0'"
 REMOTE = "auto_map"
 """The key under which a config names code of its own."""
 

@@ -10,8 +10,7 @@ import click
 
 from posenc_export.common.errors import one_line
 from posenc_export.proof.checks.catalogue import CATALOGUE
-from posenc_export.proof.report.printed import lines_below, shown_tables
-from posenc_export.proof.report.report import first_line
+from posenc_export.proof.report.printed import lines_above, lines_below, shown_tables
 from posenc_export.proof.report.rows import MARKS, MEANINGS, Rows
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from posenc_export.proof.cuda.place import Placement
     from posenc_export.proof.cuda.prove import Proof
     from posenc_export.proof.judging.verdict import Basis, Verdict
+    from posenc_export.proof.runtimes.availability import Availability
 
 STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
 GAP = 2
@@ -40,12 +40,13 @@ def shown(text: str) -> Text:
 def print_report(
     console: Console, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool = False
 ) -> None:
-    """Print which model was asked, the tables, what failed, the headline, and what did not run, a line each."""
-    for line in first_line(manifest):
+    """Print the outcome and what failed, the tables, then a line each for what else a user should know."""
+    for line in lines_above(manifest, verdicts):
         say(console, line)
-    for i, table in enumerate(shown_tables(verdicts, verbose)):
-        console.print(end="\n" if i else "")
+    for table in shown_tables(verdicts, verbose):
+        console.print()
         _print_rows(console, table)
+    console.print()
     for line in lines_below(manifest, verdicts, basis, verbose):
         say(console, line)
     if verbose and verdicts:
@@ -131,6 +132,18 @@ def _table(columns: Sequence[str], widths: Sequence[int], numbers: Sequence[str]
         justify: Literal["right", "left"] = "right" if column in numbers else "left"
         table.add_column(column, overflow="fold", no_wrap=i == 0, width=widths[i], justify=justify)
     return table
+
+
+def print_runtimes(console: Console, found: Sequence[Availability]) -> None:
+    """Print a row for each runtime: its format, whether it runs here, and what the others lack."""
+    width = max(len(one.name) for one in found)
+    formats = max(len(one.format) for one in found)
+    for one in found:
+        here = "found" if one.found else "missing"
+        lacks = f": {one.lacks}" if one.lacks else ""
+        say(console, f"{one.name:<{width}}  {one.format:<{formats}}  {here}{lacks}", indent="    ")
+    count = sum(one.found for one in found)
+    say(console, f"{count} of {len(found)} runtimes run here; what takes longer runs with --prove or --runtime NAME")
 
 
 def print_comparisons(verdicts: Sequence[Verdict]) -> None:

@@ -35,7 +35,7 @@ COPIES = ("MemcpyFromHost", "MemcpyToHost")
         code="PE109",
         asks="Does the ONNX Runtime session run on the execution provider that was asked for?",
         failure="ONNX Runtime fell back to another provider without an error: the device was not tried",
-        remedy="Install what the provider lacks: for CUDA the driver and the libraries of `posenc-export[cuda]`.",
+        remedy="Install what the provider lacks: for CUDA the driver and `onnxruntime-gpu[cuda,cudnn]`.",
         example="CUDA asked for, and the CPU taken",
     ),
 )

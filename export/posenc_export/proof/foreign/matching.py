@@ -138,6 +138,9 @@ def _unknown_input(file: ForeignFile, target: str, value: FileValue, free: Seque
     if not free:
         return f"{takes}: prove it against what takes it too"
     expected = "; ".join(map(str, free))
+    if value.dtype not in {port.dtype for port in free}:
+        kind = f"{value.name} ({value.dtype})"
+        return f"no input of {target} fits {kind}: {file.path.name} lacks {expected}. Is {target} the right TARGET?"
     return f"{takes}: it has {expected}, which the file has not; say which it is: -i '{value.name}={free[0].name}'"
 
 

@@ -203,7 +203,9 @@ class Basis:
     Args:
         manifest_sha256: The digest of manifest.json.
         replacement: The user's tolerance in the place of the derived ones, or None.
+        named: The runtimes that the user named: that one of them did not run is news.
     """
 
     manifest_sha256: str
     replacement: Tolerance | None = None
+    named: tuple[str, ...] = ()

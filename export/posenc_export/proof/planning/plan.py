@@ -49,7 +49,8 @@ def plan(scope: Scope) -> Plan:
     for candidate in _candidates(scope):
         case, reason = _fitted(scope, candidate)
         if reason:
-            not_tried.append(f"{candidate.name}: {reason}")
+            asked = "that a call is refused: " if candidate.refused else ""
+            not_tried.append(f"{candidate.name}: {asked}{reason}")
             continue
         cases.setdefault(case.name, _with_tolerances(encoding, case))
         if any(case.sizes[axis.name] != candidate.sizes[axis.name] for axis in scope.lengths):
@@ -215,9 +216,9 @@ def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
     # a refused call has one token more than max_len
     tokens, needs = max((sizes[axis.name] for axis in scope.lengths), default=1), elements(scope.ports, sizes)
     if tokens > max(MAX_TOKENS, scope.max_len + 1):
-        return case, f"takes {tokens:,} tokens in one call"
+        return case, f"a call of {tokens:,} tokens is too large to make here"
     if needs > scope.budget:
-        return case, f"needs {needs:,} elements"
+        return case, f"arrays of {needs:,} elements are too large to make here"
     if sizes != case.sizes:
         tags = [(f"{name}{case.sizes[name]}", f"{name}{sizes[name]}") for name in sizes]
         parts = "-".join(new for _, new in tags)

@@ -21,7 +21,8 @@ LOOSE = 1e-2
 def basis_of(folder: Path, options: ValidateOptions) -> Basis:
     """Return what a report on a bundle's folder is based on, with the options of its validation."""
     replaced = options.atol is not None or options.rtol is not None
-    return Basis(sha256(folder / MANIFEST), options.tolerance(Tolerance()) if replaced else None)
+    tolerance = options.tolerance(Tolerance()) if replaced else None
+    return Basis(sha256(folder / MANIFEST), tolerance, (*options.runtimes, *options.require))
 
 
 def reference_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:

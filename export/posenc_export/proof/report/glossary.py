@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 CELLS = {
     r"\d ulp\b": "ulp = the step from one number of the dtype to the next",
-    r"\d at (\d+)$": r"at \1 = the position where the difference is largest",
     r"^(\S+% of \S+)": r"\1 = the largest difference as a share of the largest value",
 }
 """By a pattern, what a word in a cell of a table means."""

@@ -23,20 +23,23 @@ from posenc_export.proof.report.report import (
 from posenc_export.proof.report.rows import Rows, tables
 
 
+def lines_above(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the lines of a report above its tables: the outcome, which model was asked, and what failed."""
+    return [headline(manifest, verdicts), *first_line(manifest), *failures(verdicts)]
+
+
 def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines of a report below its tables."""
+    """Return the lines of a report below its tables: what a user should know, then what was not run."""
     lines = [
-        *failures(verdicts),
-        headline(manifest, verdicts),
-        *not_run(verdicts),
         *placed(verdicts),
         *noted(verdicts),
         *standing(manifest, verdicts, basis, verbose),
         *(f"note: {line}" for line in manifest.notes),
         *(f"not tried: {line}" for line in manifest.not_tried),
         *([read_from(manifest)] if manifest.origin else []),
+        *not_run(verdicts, None if verbose else basis.named),
     ]
-    return [*lines, *in_words(shown_tables(verdicts, verbose), lines)]
+    return [*lines, *in_words(shown_tables(verdicts, verbose), [*lines_above(manifest, verdicts), *lines])]
 
 
 def shown_tables(verdicts: Sequence[Verdict], verbose: bool) -> list[Rows]:
@@ -53,13 +56,14 @@ def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verb
 def as_text(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return a report as a terminal shows it, however long its lines are."""
     parts = [plain(table.columns, _cells(table)) for table in shown_tables(verdicts, verbose=False)]
-    below = "\n".join(_shown(lines_below(manifest, verdicts, basis, verbose=False)))
-    return "\n".join([*_shown(first_line(manifest)), "\n\n".join(parts), below] if parts else [below])
+    above, below = lines_above(manifest, verdicts), lines_below(manifest, verdicts, basis, verbose=False)
+    texts = ["\n".join(_shown(above)), *parts, "\n".join(_shown(below))]
+    return "\n\n".join(text for text in texts if text)
 
 
 def as_html(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return a report as HTML, in which nothing that a bundle says is markup."""
-    above = [html_lines(_shown(first_line(manifest)))] if first_line(manifest) else []
+    above = [html_lines(_shown(lines_above(manifest, verdicts)))]
     parts = [html(table.columns, _cells(table)) for table in shown_tables(verdicts, verbose=False)]
     return "\n".join([*above, *parts, html_lines(_shown(lines_below(manifest, verdicts, basis, verbose=False)))])
 

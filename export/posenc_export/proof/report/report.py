@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ UNCHECKED = (
     "ONNX Runtime refuses it on the CPU, and gives zeros on CUDA without an error: --check-positions makes them NaN"
 )
 CHECKED = "ONNX Runtime refuses it on the CPU, and gives NaN on CUDA: --check-positions"
+HOW_TO_GET = "posenc runtimes says how to get each, -v why"
+"""What to do about runtimes that nobody named and that did not run."""
 SHORT = 4
 """Numbers of the longest list that is shown."""
 
@@ -49,14 +51,28 @@ def failures(verdicts: Sequence[Verdict]) -> list[str]:
     return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
 
 
-def not_run(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each reason why checks or runtimes did not run, with their names."""
+def not_run(verdicts: Sequence[Verdict], named: Collection[str] | None = None) -> list[str]:
+    """Return a line for each reason why checks or runtimes did not run, with their names.
+
+    Args:
+        verdicts: The rows of a report.
+        named: The runtimes that the user named, where others that are not here are only counted.
+    """
+    skipped = [verdict for verdict in verdicts if verdict.status == "skip"]
+    counted = [v for v in skipped if named is not None and v.subject not in named and _is_absent(v)]
     reasons: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        if verdict.status == "skip":
+    for verdict in skipped:
+        if verdict not in counted:
             name = verdict.subject if verdict.check == AGREES else f"{verdict.subject} {verdict.check}"
             reasons.setdefault(verdict.detail, []).append(name)
-    return [f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    lines = [f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    return [*lines, f"not run: {count_of('other runtime', len(counted))}: {HOW_TO_GET}"] if counted else lines
+
+
+def _is_absent(verdict: Verdict) -> bool:
+    """Return whether a runtime did not run since it is not here, or takes longer: nothing that this run brought up."""
+    known = verdict.check == AGREES and verdict.subject in RUNTIMES
+    return known and verdict.detail == RUNTIMES[verdict.subject].left_out()
 
 
 def noted(verdicts: Sequence[Verdict]) -> list[str]:
@@ -93,23 +109,17 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
         return "not validated"
     agreed = count_of("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
     wrong = sum(v.status == "fail" for v in verdicts)
-    parts = [f"FAILED: {wrong} of {count_of('check', _ran(verdicts))}"] if wrong else []
-    parts += [f"agrees on {agreed}" + ("" if wrong else f", all {count_of('check', _ran(verdicts))} passed")]
+    ran = count_of("check", sum(v.status != "skip" for v in verdicts))
+    parts = [f"FAILED: {wrong} of {ran}; agrees on {agreed}" if wrong else f"passed: agrees on {agreed}, all {ran}"]
     reference = reference_of(manifest, verdicts)
-    named = reference if reference.startswith(NO_REFERENCE) else f"reference: {reference}"
-    return "; ".join([*parts, *_not_run_counts(verdicts), named])
+    compared = reference if reference.startswith(NO_REFERENCE) else f"compared with {reference}"
+    return "; ".join([*parts, *_unrun_checks(verdicts), compared])
 
 
-def _ran(verdicts: Sequence[Verdict]) -> int:
-    return sum(v.status != "skip" for v in verdicts)
-
-
-def _not_run_counts(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return, in words, how many runtimes and checks did not run; nothing if all did."""
-    skipped = [v.check == AGREES for v in verdicts if v.status == "skip"]
-    counts = {"runtime": sum(skipped), "check": len(skipped) - sum(skipped)}
-    words = " and ".join(count_of(noun, number) for noun, number in counts.items() if number)
-    return [f"{words} not run here"] if words else []
+def _unrun_checks(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return, in words, how many checks did not run; runtimes that did not have a line of their own."""
+    count = sum(v.status == "skip" and v.check != AGREES for v in verdicts)
+    return [f"{count_of('check', count)} not run"] if count else []
 
 
 def read_from(manifest: Manifest) -> str:

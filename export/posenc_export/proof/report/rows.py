@@ -98,7 +98,11 @@ def figure(comparison: Comparison | None) -> str:
         return ""
     if comparison.max_abs == 0 and comparison.passed:
         return "same bits" if comparison.against == "eager" else "0"
-    where = f" at {comparison.position}" if comparison.position is not None and comparison.against != "eager" else ""
+    where = (
+        f" at position {comparison.position:,}"
+        if comparison.position is not None and comparison.against != "eager"
+        else ""
+    )
     # Near zero an ulp is tiny, and an error has thousands of them: there the absolute error says more.
     ulps = f", {comparison.max_ulp:.3g} ulp" if comparison.against == "eager" and comparison.max_ulp < 100 else ""
     if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of large values a share says more

@@ -49,4 +49,4 @@ def _by_scores(comparisons: Sequence[Comparison]) -> str:
 def check_has_model(required: Sequence[str], has_config: bool) -> None:
     """Raise BadInput where a model is required and no config was read."""
     if MODEL in required and not has_config:
-        raise BadInput("--require model is of what a model's config says: give --from-hf, or a bundle that it made")
+        raise BadInput("--require model needs --from-hf, or a bundle that --from-hf made: this one is not")

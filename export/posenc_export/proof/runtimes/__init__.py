@@ -17,6 +17,7 @@ from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.errors import check_machine, first_line
+from posenc_export.common.install import install_line
 from posenc_export.common.limit import NoAnswer, Stop, within
 from posenc_export.write.formats import runs_code
 
@@ -115,7 +116,7 @@ def check_package(module: str, extra: str, package: str = "") -> None:
         package: The name on PyPI, where that is another.
     """
     if importlib.util.find_spec(module) is None:
-        raise Missing(f"the Python package {package or extra} is not found: pip install 'posenc-export[{extra}]'")
+        raise Missing(f"the Python package {package or extra} is not found: {install_line(extra)}")
 
 
 Loader = Callable[[Path, Manifest], Runner]

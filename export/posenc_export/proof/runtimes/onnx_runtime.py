@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.arrays import to_numpy, to_stored
+from posenc_export.common.install import install_line
 from posenc_export.common.machine import has_nvidia_driver
 from posenc_export.proof.runtimes import Bound, Missing, Runner, runtime
 from posenc_export.proof.runtimes.sessions import (
@@ -45,9 +46,7 @@ def ort_cuda_missing() -> None:
             raise Missing("no NVIDIA driver: libcuda.so.1 is not found")
         library = _unresolved(provider)
         if library:
-            raise Missing(
-                f"no CUDA: {library} is not found: pip install 'posenc-export[cuda]', or put it on LD_LIBRARY_PATH"
-            )
+            raise Missing(f"no CUDA: {library} is not found: {install_line('cuda')}, or put it on LD_LIBRARY_PATH")
 
 
 def _unresolved(library: Path) -> str | None:

@@ -32,7 +32,7 @@ def check_readable(option: str, names: Iterable[str], formats: Sequence[str]) ->
         with bad_input():
             runtime = RUNTIMES[name]
         if runtime.format not in formats:
-            raise BadInput(f"{option} {name} reads {runtime.format}, which is not among {', '.join(formats)}")
+            raise BadInput(f"{option} {name} needs {runtime.format}: here is only {', '.join(formats)}")
 
 
 def check_trusted(names: Iterable[str], required: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ export function figure(comparison) {
   if (!comparison) return "";
   const { maxAbs, maxUlp, against, passed, position, peak } = comparison;
   if (maxAbs === 0 && passed) return against === "eager" ? "same bits" : "0";
-  const where = position !== null && against !== "eager" ? ` at ${position}` : "";
+  const where = position !== null && against !== "eager" ? ` at position ${position.toLocaleString("en")}` : "";
   // near zero an ulp is tiny, and an error has thousands of them: there the absolute error says more
   const ulps = against === "eager" && maxUlp < 100 ? `, ${general(maxUlp, 3)} ulp` : "";
   if (maxAbs > 1 && peak > maxAbs) return `${general((100 * maxAbs) / peak, 2)}% of ${general(peak, 2)}${where}`;

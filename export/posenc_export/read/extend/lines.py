@@ -14,7 +14,8 @@ PHRASES = {
 
 
 def extension_lines(result: Extended) -> Iterator[str]:
-    """Yield what was rewritten, where positions end now, and what the proof says."""
+    """Yield what the proof says, what was rewritten, and where positions end now."""
+    yield _verdict(result)
     for table in result.tables:
         yield from _table(table)
     for swap in result.swaps:
@@ -26,12 +27,14 @@ def extension_lines(result: Extended) -> Iterator[str]:
         yield _run(run)
     for note in result.notes:
         yield f"note: {note}"
+
+
+def _verdict(result: Extended) -> str:
     if result.not_compared:
-        yield f"NOT PROVED: {result.out} is written, and no output of it was compared: {result.not_compared}"
-    elif all(run.passed for run in result.runs):
-        yield f"written: {result.out}"
-    else:
-        yield f"FAILED: {result.out} is not written, since outputs are not those of before"
+        return f"NOT PROVED: {result.out} is written, and no output of it was compared: {result.not_compared}"
+    if all(run.passed for run in result.runs):
+        return f"written: {result.out}"
+    return f"FAILED: {result.out} is not written: its outputs differ from those of the file that was given"
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -53,22 +56,18 @@ def _ends(result: Extended) -> Iterator[str]:
     for wall in result.walls:
         yield f"next wall: {_wall(wall)}"
     if not result.walls and result.reached is not None:
-        left = "; no wall is left below" if result.max_len else ""
-        yield f"right up to {result.reached:,} positions{left}"
+        yield f"correct for every length up to {result.reached:,}"
 
 
 def _wall(wall: Wall) -> str:
     if not wall.node:
         return wall.reason
     beyond = PHRASES.get(wall.beyond, "are refused")
-    return f"right up to {wall.last:,}; longer calls {beyond}: {wall.node}: {wall.reason}"
+    return f"correct up to {wall.last:,}; longer calls {beyond}: {wall.node}: {wall.reason}"
 
 
 def _run(run: CommonRun) -> str:
-    verdict = "the same" if run.passed else "DIFFER from"
-    words = run.how if run.difference == 0 else f"{run.difference:.2g}, allowed {run.allowed:.2g}: {run.how}"
-    return (
-        f"{run.sizes}: outputs are {verdict} as before ({words})"
-        if run.passed
-        else f"{run.sizes}: outputs {verdict} those of before ({words})"
-    )
+    if run.passed and run.difference == 0:
+        return f"at {run.sizes}: the same outputs as before ({run.how})"
+    moved = f"outputs moved by at most {run.difference:.2g} (allowed: {run.allowed:.2g})"
+    return f"at {run.sizes}: {moved}" if run.passed else f"FAIL: at {run.sizes}: {moved}: {run.how}"

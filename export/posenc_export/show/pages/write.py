@@ -44,7 +44,7 @@ def report_folder(
 def check_place(folder: Path, out: Path, force: bool) -> None:
     """Raise BadInput, in one line, where the page may not be put."""
     if out.suffix.lower() not in SUFFIXES:
-        raise BadInput(f"the page must be a file that ends in .html, got {out}")
+        raise BadInput(f"give the page a name that ends in .html: got {out}")
     try:
         if out.parent.resolve().is_relative_to(folder.resolve()):
             raise BadInput(f"{out} lies in the bundle, which is left as it is: give another with -o")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from posenc.registry import Registry
 from posenc.scheme import Scheme
 from posenc_export.common.errors import BadInput, bad_input
+from posenc_export.common.install import install_line
 from posenc_export.show.plots.by_position import by_position
 from posenc_export.show.plots.curves import clock, error
 from posenc_export.show.plots.encodings import Parameters, seeded
@@ -84,7 +85,7 @@ def _figure() -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise BadInput("plots need matplotlib: pip install 'posenc-export[plot]'") from error
+        raise BadInput(f"plots need matplotlib: {install_line('plot')}") from error
     return Figure(figsize=(9, 5.5), layout="constrained", facecolor=CARD)
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from posenc_export.common.errors import BadInput
+from posenc_export.common.install import install_line
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -63,7 +64,7 @@ def check_installed() -> None:
     """Raise BadInput where a package that makes pages or their pictures is not installed."""
     # matplotlib draws what a gallery shows: one line says all that is to be installed
     if any(find_spec(name) is None for name in ("markdown_it", "pygments", "matplotlib")):
-        raise BadInput("a site needs markdown-it-py, Pygments and matplotlib: pip install 'posenc-export[docs]'")
+        raise BadInput(f"a site needs markdown-it-py, Pygments and matplotlib: {install_line('docs')}")
 
 
 def parse(text: str) -> Parsed:

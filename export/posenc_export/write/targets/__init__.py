@@ -13,7 +13,7 @@ from posenc_export.bundle.rules import Rules, rules_of
 if TYPE_CHECKING:  # the command line loads this file for its options, and no models
     from posenc_models.asking.model import Question
 
-OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
+OWN_FLOAT64 = "the module run in float64"
 SCHEME_REFERENCE = "the scheme's float64 reference"
 
 

@@ -136,7 +136,9 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
         # the caller goes on training this one
         return (copy_of(factory).eval() if factory.training else factory), values
     if not callable(factory):
-        raise BadInput(f"{name} is a {type(factory).__name__}: expected an nn.Module, its class, or a function of one")
+        raise BadInput(
+            f"{name} is {_article(type(factory).__name__)}: expected an nn.Module, its class, or a function of one"
+        )
     with bad_input():
         check_required(values, known, name)
     try:
@@ -144,8 +146,13 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
     except (Exception, SystemExit) as error:  # a script that ends itself would end the tool with its status
         raise BadInput(f"{name} raised {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(module, nn.Module):
-        raise BadInput(f"{name} returned a {type(module).__name__}: expected an nn.Module")
+        raise BadInput(f"{name} returned {_article(type(module).__name__)}: expected an nn.Module")
     return module.eval(), values
+
+
+def _article(name: str) -> str:
+    """Return the name of a type with its article."""
+    return "nothing" if name == "NoneType" else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def own_encoding(
