@@ -9,12 +9,23 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+LLAMA = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+torch.manual_seed(0)
+sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 4096}
+heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+LlamaForCausalLM(LlamaConfig(**sizes, **heads, eos_token_id=None, bos_token_id=0)).save_pretrained("your-model")
+"""
+"""Writes a small model, which stands for the reader's own."""
 FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
 COUNTS = re.compile(r"^passed: agrees on \d+ runtimes?, all \d+ checks?(; [\w ]+ not run)?", flags=re.MULTILINE)
 """How a report's headline begins, where all that could run agreed: the numbers are those of a machine."""
@@ -60,6 +71,7 @@ def run(words: list[str], folder: Path) -> str:
 def play(page: str, folder: Path) -> Iterator[Scene]:
     """Do in a folder what a page shows, in its order: write its titled files, run its programs and commands."""
     shutil.copy(ROOT / "runtime_tests" / "data" / "configs" / "llama-3.1-8b.json", folder / "config.json")
+    give(page, folder)
     shown = blocks(page)
     for block, after in zip(shown, [*shown[1:], Block("", "", "")], strict=True):
         if block.title:
@@ -72,6 +84,18 @@ def play(page: str, folder: Path) -> Iterator[Scene]:
         elif block.language == "console":
             for command, output in commands(block.text):
                 yield Scene(command, output, run(["bash", "-c", command], folder))
+
+
+def give(page: str, folder: Path) -> None:
+    """Put into a folder what a page takes of its reader: a file of another exporter, a model's folder."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if "your.onnx" in text:
+        name = "llama.transformers.exporters.onnx"
+        with tarfile.open(ROOT / "runtime_tests" / "foreign_files" / "llama.tar.xz") as archive:
+            archive.extract(name, folder, filter="data")
+        (folder / name).rename(folder / "your.onnx")
+    if "your-model" in text:
+        run([sys.executable, "-c", LLAMA], folder)
 
 
 def comparable(output: str) -> list[str]:
@@ -92,9 +116,9 @@ def for_page(scene: Scene, folder: Path) -> str:
     lines: list[str] = []
     for line in scene.printed.replace(f"{folder}/", "").splitlines():
         if is_local(line):
-            # where the page has lines of its own, they stand where those of this machine would
-            lines += local
-            local = []
+            if line.startswith("not run:"):  # the page's own lines stand where those of this machine would
+                lines += local
+                local = []
             continue
         has_counts = bool(COUNTS.match(line))
         lines.append(COUNTS.sub(counts[0], line) if counts and has_counts else line.rstrip())

@@ -12,7 +12,6 @@ words: old
 PRINTED = """ort-cpu  pass
 ort-cuda  pass
 passed: agrees on 9 runtimes, all 40 checks; compared with float64
-not run: tract: no crate
 not run: 1 other runtime
 words: new
 /tmp/made/rope/model.onnx  9 bytes

@@ -72,6 +72,9 @@ def test_what_people_read(cli: Cli, read: Callable[[Inspection], str]) -> None:
     assert result.stdout.splitlines() == [
         "model.onnx: 10 nodes; opset ai.onnx 20",
         "inputs: input_ids int64[batch, ?, 3]",
+        "1 error, 1 note; posenc explain PE207 says what to do",
+        "PE207 error  shared-table: cos_cache: one table for two bases",
+        "PE201 note  ends: /Gather: right up to 512 along seq",
         "",
         "rotary (default): theta 10000, of heads of 16, width 16, layout halves",
         "  computed in the graph, float32; positions from position_ids",
@@ -84,10 +87,6 @@ def test_what_people_read(cli: Cli, read: Callable[[Inspection], str]) -> None:
         "  1 node: /Gather",
         "  made of: wpe.weight",
         "ends at 512 along seq: longer calls are refused (/Gather: index 512 of 512 rows)",
-        "",
-        "PE207 error  shared-table: cos_cache: one table for two bases",
-        "PE201 note  ends: /Gather: right up to 512 along seq",
-        "1 error, 1 note; posenc explain PE207 says what to do",
     ]
 
 

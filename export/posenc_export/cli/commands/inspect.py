@@ -276,7 +276,8 @@ def _print_head(inspection: Inspection) -> None:
 
 
 def _print_body(inspection: Inspection) -> None:
-    from posenc_export.read import body_lines, finding_lines, last_line
+    """Print the verdict and what needs action, then what the file holds."""
+    from posenc_export.read import body_lines, finding_lines, verdict_line
 
-    for line in (*body_lines(inspection), *finding_lines(inspection.findings), last_line(inspection.findings)):
+    for line in (verdict_line(inspection), *finding_lines(inspection.findings), "", *body_lines(inspection)):
         click.echo(one_line(line))

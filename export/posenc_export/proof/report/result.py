@@ -48,5 +48,5 @@ class ValidateResult:
     def _facts(self) -> list[str]:
         """Return what was exported, whether it passed, and the outcome in words."""
         manifest = self.manifest
-        outcome = headline(manifest, self.verdicts).partition("; reference: ")[0]
+        outcome = headline(manifest, self.verdicts).partition("; compared with ")[0]
         return [repr(manifest.scheme), manifest.mode, f"passed={self.passed}", repr(outcome)]

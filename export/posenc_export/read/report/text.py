@@ -53,7 +53,6 @@ def _inputs(entries: Sequence[GraphInput]) -> list[str]:
 def body_lines(inspection: Inspection) -> Iterator[str]:
     """Yield the encodings, where they end, and what half precision does to them."""
     yield from _taken(inspection)
-    yield ""
     named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
     if not named:
         # what lies behind may hold one
@@ -89,20 +88,22 @@ def _taken(inspection: Inspection) -> Iterator[str]:
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the findings, the gravest first, and how many there are."""
-    if not findings:
-        return
-    yield ""
+    """Yield the findings, the gravest first."""
     for entry in findings:
         where = f"{entry.where}: " if entry.where else ""
         yield f"{entry.code} {entry.severity}  {entry.name}: {where}{entry.detail}"
 
 
-def last_line(findings: Sequence[Finding]) -> str:
-    """Return how many findings there are of each severity, and how to read more of them."""
+def verdict_line(inspection: Inspection) -> str:
+    """Return how many findings there are of each severity, what was not judged, and how to read more."""
+    findings = inspection.findings
     counts = [(sum(entry.severity == kind for entry in findings), kind) for kind in ("error", "warning", "note")]
-    words = ", ".join(_count(number, kind) for number, kind in counts if number)
-    return f"{words}; posenc explain {findings[0].code} says what to do" if words else "no findings"
+    parts = [_count(number, kind) for number, kind in counts if number] or ["no findings"]
+    unjudged = len({entry.place for entry in inspection.not_judged})
+    parts += [f"{_count(unjudged, 'place')} not judged"] if unjudged else []
+    parts += ["reading stopped before the end"] if inspection.stopped else []
+    words = ", ".join(parts)
+    return f"{words}; posenc explain {findings[0].code} says what to do" if findings else words
 
 
 def _encoding(encoding: Encoding) -> Iterator[str]:
