@@ -9,7 +9,7 @@ from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
-class Rows:
+class SinusoidParameters:
     """The parameters of a row of sinusoids.
 
     Args:
@@ -25,7 +25,7 @@ class Rows:
     scale: float
 
 
-def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
+def reference(call: Call, *, rows: SinusoidParameters, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
     """Return the output in float64, from the formula alone, at the positions to compare."""
     d = call.values[0].shape[2] if rows.width is None else rows.width
     # (batch, seq, 1)
@@ -39,7 +39,7 @@ def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add
     return (call.values[0][:, call.picked].astype(np.float64) * grown + y,)
 
 
-def _waves(positions: Floats, d: int, rows: Rows) -> Floats:
+def _waves(positions: Floats, d: int, rows: SinusoidParameters) -> Floats:
     """Return sines and cosines of every column: (..., 1) -> (..., d)."""
     column = np.arange(d)
     # with an odd d there is one sine more; fairseq's spacing leaves the last column 0
