@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, Inspection
+from posenc_export.read.findings import finding
+from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, End, Errors, GraphInput, Inspection, Rounded
 
 
 def rotary(layers: Sequence[int], rope_theta: float = 10000.0, **parameters: Any) -> Encoding:
@@ -37,3 +38,24 @@ def inspection(*encodings: Encoding, attentions: int = 0) -> Inspection:
     count = attentions or 1 + max((layer for e in encodings for layer in e.layers), default=-1)
     made = Inspection(SCHEMA_VERSION, "model.onnx", 10, {"": 20}, (), tuple(encodings))
     return replace(made, attentions=count)
+
+
+ENDED = End("seq", 512, 1024, "/Gather", "refuses", "index 512 of 512 rows")
+CURVE = Errors((0, 1, 10, 99), (0.0, 1e-7, 2e-3, 3e-3), 1e-3, 10)
+FULL = replace(
+    inspection(
+        replace(
+            rotary(range(4)),
+            error=3e-3,
+            errors=CURVE,
+            rounded=(Rounded("float16", None, 99, 50), Rounded("bfloat16", 0.01, 9, None)),
+        ),
+        table(512),
+    ),
+    inputs=(GraphInput("input_ids", ("batch", None, 3), "int64"),),
+    ends=(ENDED,),
+    findings=(
+        finding("shared-table", "cos_cache", "one table for two bases"),
+        finding("ends", "/Gather", "right up to 512 along seq"),
+    ),
+)

@@ -11,7 +11,7 @@ import pytest
 
 import posenc_export
 from helpers.graph_files import added_row
-from helpers.inspections import inspection, rotary, table
+from helpers.inspections import CURVE, FULL, inspection, rotary, table
 from helpers.shared import ROOT, Cli
 from posenc_export.common.errors import BadInput
 from posenc_export.read import inspect as parent
@@ -20,29 +20,9 @@ from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
 from posenc_export.read.findings import finding
 from posenc_export.read.graph.read import read_graph
-from posenc_export.read.inspection import End, Errors, GraphInput, Inspection, Rounded
+from posenc_export.read.inspection import GraphInput, Inspection
 from posenc_export.read.report import schema
 from posenc_export.read.report.text import body_lines
-
-ENDED = End("seq", 512, 1024, "/Gather", "refuses", "index 512 of 512 rows")
-CURVE = Errors((0, 1, 10, 99), (0.0, 1e-7, 2e-3, 3e-3), 1e-3, 10)
-FULL = replace(
-    inspection(
-        replace(
-            rotary(range(4)),
-            error=3e-3,
-            errors=CURVE,
-            rounded=(Rounded("float16", None, 99, 50), Rounded("bfloat16", 0.01, 9, None)),
-        ),
-        table(512),
-    ),
-    inputs=(GraphInput("input_ids", ("batch", None, 3), "int64"),),
-    ends=(ENDED,),
-    findings=(
-        finding("shared-table", "cos_cache", "one table for two bases"),
-        finding("ends", "/Gather", "right up to 512 along seq"),
-    ),
-)
 
 
 @pytest.fixture

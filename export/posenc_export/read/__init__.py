@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from posenc_export.read.inspect import InspectOptions, inspect_file
     from posenc_export.read.inspection import Encoding, Finding, Inspection
     from posenc_export.read.report.schema import inspection_json
-    from posenc_export.read.report.text import body_lines, finding_lines, head_lines, verdict_line
+    from posenc_export.read.report.text import body_lines, finding_lines, head_lines, parameters_in_words, verdict_line
 
 __all__ = [
     "FINDINGS",
@@ -45,6 +45,7 @@ __all__ = [
     "head_lines",
     "inspect_file",
     "inspection_json",
+    "parameters_in_words",
     "verdict_line",
 ]
 __getattr__ = door(
@@ -57,6 +58,6 @@ __getattr__ = door(
         "inspect": "InspectOptions inspect_file",
         "inspection": "Encoding Finding Inspection",
         "report.schema": "inspection_json",
-        "report.text": "body_lines finding_lines head_lines verdict_line",
+        "report.text": "body_lines finding_lines head_lines parameters_in_words verdict_line",
     },
 )

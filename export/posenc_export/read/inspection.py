@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from posenc_export.common.markdown import html_lines
 from posenc_export.read.recognise.named import Family, Parameter
 
 SCHEMA_VERSION = 1
@@ -256,6 +257,12 @@ class Inspection:
     stopped: str = ""
     findings: tuple[Finding, ...] = field(default=())
     not_judged: tuple[NotJudged, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the lines that the command prints."""
+        from posenc_export.read.report.text import whole_lines
+
+        return html_lines(whole_lines(self))
 
     @property
     def is_late(self) -> bool:

@@ -10,21 +10,21 @@ from torch import nn
 from posenc.ports import Array, Extents, Feeds, carrying
 from posenc_models.asking import diffusion
 from posenc_models.asking.built import Built, built, parent_of, put
-from posenc_models.asking.model import Answer, AskedModel, Disagrees, Question
+from posenc_models.asking.model import Answer, Disagrees, OwnModel, Question
 from posenc_models.asking.planes import planes
 from posenc_models.asking.running import Sides, answer, array, in_order, only, output_of, pair, takes, x_of
 from posenc_models.config.encodings.parts import CLASS
 from posenc_models.config.foreign import HfConfig
 
 
-def model_of(question: Question) -> AskedModel:
+def model_of(question: Question) -> OwnModel:
     """Return a model with our grid, or with its own rows and columns."""
     if CLASS in question.content:
         return diffusion.model_of(question)
     if question.reading.scheme != "interpolated":
         return planes(question)
     grid = with_our_table(question)
-    return AskedModel(grid.words, grid.made.library, grid.call)
+    return OwnModel(grid.words, grid.made.library, grid.call)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carryi
 from posenc_models.asking.calling import call_attentions, call_model
 from posenc_models.asking.layers import LayerSeen, differing, layers_seen, words_of
 from posenc_models.asking.load import Loaded, load, modeling_of
-from posenc_models.asking.model import Answer, AskedModel, Call, CannotAsk, Disagrees, Question
+from posenc_models.asking.model import Answer, Call, CannotAsk, Disagrees, OwnModel, Question
 from posenc_models.asking.rotation import LayerRotations, axes_of, calls_of, unlike_sizes
 from posenc_models.asking.standing import model_classes, traced
 from posenc_models.asking.tracing import MetaModel
 from posenc_models.config.rope.defaults import text_type
 
 
-def model_of(question: Question) -> AskedModel:
+def model_of(question: Question) -> OwnModel:
     """Return the rotations of the layer in question, or of the first layer that rotates.
 
     Raises CannotAsk, in one line, where the model cannot be built, or no rotation is seen in it.
@@ -30,7 +30,7 @@ def model_of(question: Question) -> AskedModel:
     return model_in(trace, loaded.library, question)
 
 
-def model_in(trace: MetaModel, library: str, question: Question) -> AskedModel:
+def model_in(trace: MetaModel, library: str, question: Question) -> OwnModel:
     """Return the rotations of the layer in question, in a model that was called whole just now."""
     layer = _layer_of(trace, question)
     calls = calls_of(trace.layers[layer] if layer >= 0 else trace.loose)
@@ -44,7 +44,7 @@ def model_in(trace: MetaModel, library: str, question: Question) -> AskedModel:
     elif not rotation.moves():
         raise CannotAsk(f"{type(trace.model).__name__} has the same angles at all positions where it is called alone")
     words, peak = words_of(trace, calls), float(rotation.at_zero().max())
-    return AskedModel(words, library, _answers(question, rotation), rotation.permutation(), note, peak)
+    return OwnModel(words, library, _answers(question, rotation), rotation.permutation(), note, peak)
 
 
 def layers_of(question: Question) -> list[LayerSeen]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import choice, named, path, real, several
+from posenc_export.cli.declared import choice, named, path, real, several, switch
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.annotations import print_findings
 from posenc_export.cli.output.helping import Command, epilog, options
@@ -68,6 +68,8 @@ LIMITS = options(
     real("--timeout", "Limit of reading a file.  [default: 120; 0 = any]", 120.0, "SECONDS"),
     real("--memory", "Limit of the memory of reading a file.  [default: 4]", 4.0, "GIB"),
     path("--plot", "Draw the error by position into this .png, .svg or .pdf."),
+    path("--html", "Write a page to look at into this .html: layers, errors, findings with what to do."),
+    switch("--force", "Replace the file of --html if it is there."),
 )
 
 
@@ -81,6 +83,7 @@ LIMITS = options(
             "posenc inspect model.onnx --config config.json --fail-on PE208",
             "posenc inspect optimised.onnx --against model.onnx --json",
             "posenc inspect exported/ --format sarif > posenc.sarif",
+            "posenc inspect model.onnx --html model.html",
         ],
         [0, 1, 2, 3, 5, 130],
         {
@@ -106,13 +109,17 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
     """
     files, is_one = _files(models), len(models) == 1 and not os.path.isdir(models[0])
     format_ = _format(values)
-    for name in ("against", "plot"):
+    for name in ("against", "plot", "html"):
         if values[name] is not None and len(files) > 1:
             raise click.UsageError(f"--{name} is for one file: got {len(files)}")
     if values["plot"] is not None:
         from posenc_export.show.plots import check_picture
 
         check_picture(values["plot"])  # before a minute of reading, not after it
+    if values["html"] is not None:
+        from posenc_export.show.pages import check_place
+
+        check_place(None, values["html"], values["force"])
     spoken = format_ == "text" and not values["quiet"]
     answers = []
     for place, file in enumerate(files):
@@ -209,6 +216,10 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> F
         from posenc_export.show.plots import draw_errors
 
         draw_errors(inspection, values["plot"])
+    if values["html"] is not None:
+        from posenc_export.show.pages import inspection_page, write_page
+
+        write_page(inspection_page(inspection), values["html"], values["force"])
     return FileAnswer(file, inspection, _status(inspection, values))
 
 

@@ -94,6 +94,15 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{entry.code} {entry.severity}  {entry.name}: {where}{entry.detail}"
 
 
+def whole_lines(inspection: Inspection) -> Iterator[str]:
+    """Yield all that is said of a file: what it is, the verdict and what needs action, then what it holds."""
+    yield from head_lines(inspection)
+    yield verdict_line(inspection)
+    yield from finding_lines(inspection.findings)
+    yield ""
+    yield from body_lines(inspection)
+
+
 def verdict_line(inspection: Inspection) -> str:
     """Return how many findings there are of each severity, what was not judged, and how to read more."""
     findings = inspection.findings

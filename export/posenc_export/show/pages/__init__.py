@@ -8,15 +8,17 @@ from posenc_export.common.doors import door
 
 if TYPE_CHECKING:
     from posenc_export.show.pages.content import content_of
+    from posenc_export.show.pages.inspected import inspection_page
     from posenc_export.show.pages.page import page_of
-    from posenc_export.show.pages.write import report_folder
+    from posenc_export.show.pages.write import check_place, report_folder, write_page
 
-__all__ = ["content_of", "page_of", "report_folder"]
+__all__ = ["check_place", "content_of", "inspection_page", "page_of", "report_folder", "write_page"]
 __getattr__ = door(
     __name__,
     {
         "content": "content_of",
+        "inspected": "inspection_page",
         "page": "page_of",
-        "write": "report_folder",
+        "write": "check_place report_folder write_page",
     },
 )

@@ -106,7 +106,7 @@ def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
         # a chart has all of its points or is left out: half of a curve would mislead
         left -= sum(len(group.bins) for group in groups)
         if left >= 0:
-            charts.append(_chart(f"{output} {AGAINST[against]}", groups, joined))
+            charts.append(chart_of(f"{output} {AGAINST[against]}", groups, joined))
     more = [f"{len(order) - len(charts)} more outputs are not drawn"] if len(order) > len(charts) else []
     return charts, [*_without(verdicts), *more]
 
@@ -150,7 +150,8 @@ def _is_same(verdict: Verdict, against: str) -> bool:
     return bool(errors) and all(errors)
 
 
-def _chart(title: str, groups: tuple[RuntimeGroup, ...], joined: bool) -> Chart:
+def chart_of(title: str, groups: tuple[RuntimeGroup, ...], joined: bool) -> Chart:
+    """Return a chart of the errors of runtimes, or of encodings, by position."""
     worst = max((peak for group in groups for peak in group.bins), key=lambda peak: _size(peak.error))
     far = max(peak.position for group in groups for peak in group.bins)
     words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"

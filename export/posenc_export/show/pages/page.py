@@ -62,7 +62,7 @@ def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
 def _page(content: Content, addition: Addition) -> str:
     styles, scripts = (template("page.css"), *addition.styles), (template("page.js"), *addition.scripts)
     room = Room()
-    page = _environment(room).get_template("page.html.jinja")
+    page = environment(room).get_template("page.html.jinja")
     return page.render(
         **shown(content),
         policy=policy(scripts, styles, addition.sources),
@@ -80,7 +80,7 @@ def template(name: str) -> str:
     return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
-def _environment(room: Room) -> Environment:
+def environment(room: Room) -> Environment:
     """Return what fills templates: everything that is shown is escaped, and goes through the page's room for texts."""
     return Environment(
         loader=PackageLoader("posenc_export.show.pages"),

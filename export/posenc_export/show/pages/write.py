@@ -41,14 +41,21 @@ def report_folder(
     return result
 
 
-def check_place(folder: Path, out: Path, force: bool) -> None:
-    """Raise BadInput, in one line, where the page may not be put."""
+def check_place(folder: Path | None, out: Path, force: bool, name: str = "report.html") -> None:
+    """Raise BadInput, in one line, where the page may not be put.
+
+    Args:
+        folder: The bundle that the page is of, which is left as it is; None for a file.
+        out: The file of the page.
+        force: Whether a file is replaced that is there.
+        name: What a page is called, for advice.
+    """
     if out.suffix.lower() not in SUFFIXES:
         raise BadInput(f"give the page a name that ends in .html: got {out}")
     try:
-        if out.parent.resolve().is_relative_to(folder.resolve()):
+        if folder is not None and out.parent.resolve().is_relative_to(folder.resolve()):
             raise BadInput(f"{out} lies in the bundle, which is left as it is: give another with -o")
-        check_out(out, "report.html", force)
+        check_out(out, name, force)
         if not os.access(out.parent, os.W_OK | os.X_OK):
             raise BadInput(f"cannot write into {out.parent}: give another file with -o")
     except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links

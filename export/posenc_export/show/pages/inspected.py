@@ -1,0 +1,161 @@
+"""The page of an inspection: what a file holds, on a picture of its layers, its errors by position, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from posenc_export.common.markdown import count_of
+from posenc_export.proof.judging.by_position import bin_of
+from posenc_export.proof.judging.verdict import Bin
+from posenc_export.read import Encoding, Finding, Inspection, finding_words, parameters_in_words, verdict_line
+from posenc_export.show.pages.errors import Chart, RuntimeGroup, chart_of
+from posenc_export.show.pages.page import environment, template
+from posenc_export.show.pages.policy import policy
+from posenc_export.show.pages.scales import short
+from posenc_export.show.pages.texts import MOST, Room
+
+STATUSES = {"error": "fail", "warning": "skip", "note": "skip"}
+"""The style of a finding, by its severity."""
+LAYERS = 64
+"""Layers that are drawn."""
+ROW, CELL, LABEL = 26.0, 15.0, 190.0
+"""Units of the picture of layers: the height of a row, the width of a layer, and that of the names."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """An encoding in the picture of layers.
+
+    Args:
+        name: what it is called.
+        colour: the number of its colour.
+        y: where its row is.
+        cells: where the layers are before which it meets data; the first place is in front of all layers.
+        words: the same in words.
+    """
+
+    name: str
+    colour: int
+    y: float
+    cells: tuple[float, ...]
+    words: str
+
+
+@dataclass(frozen=True)
+class LayerPicture:
+    """A file's layers from left to right, and a row for each encoding: its size, its rows, and ticks under them."""
+
+    width: float
+    height: float
+    bands: tuple[Band, ...]
+    ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A finding with what it means and what to do."""
+
+    finding: Finding
+    status: str
+    failure: str
+    remedy: str
+
+
+def inspection_page(inspection: Inspection) -> str:
+    """Return the page of an inspection: one HTML file that loads nothing."""
+    named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
+    severities = [entry.severity for entry in inspection.findings]
+    styles = (template("page.css"),)
+    room = Room()
+    return (
+        environment(room)
+        .get_template("inspection.html.jinja")
+        .render(
+            inspection=inspection,
+            verdict=verdict_line(inspection).partition("; posenc")[0],
+            mark="fail" if "error" in severities else "skip" if severities or inspection.not_judged else "pass",
+            encodings=[(name_of(encoding), encoding, parameters_in_words(encoding.parameters)) for encoding in named],
+            advice=[advice_on(entry) for entry in inspection.findings],
+            tiles=_tiles(inspection, named),
+            layers=layers_of(named, inspection.attentions),
+            charts=[chart for encoding in named for chart in charts_of(encoding)],
+            short=short,
+            most=MOST,
+            policy=policy((), styles, {}),
+            styles=[Markup(text) for text in styles],
+        )
+    )
+
+
+def name_of(encoding: Encoding) -> str:
+    """Return what an encoding is called: its kind, and the form within it."""
+    return encoding.family + (f" ({encoding.name})" if encoding.name not in ("", encoding.family) else "")
+
+
+def advice_on(finding: Finding) -> Advice:
+    """Return a finding with the words of its code."""
+    (words,) = (entry for entry in finding_words() if entry.code == finding.code)
+    return Advice(finding, STATUSES[finding.severity], words.failure, words.remedy)
+
+
+def _tiles(inspection: Inspection, named: Sequence[Encoding]) -> list[tuple[str, str, str]]:
+    """Return the figures at the top: a name, a figure, and a line below it."""
+    measured = [(max(e.errors.errors), e) for e in named if e.errors is not None and e.errors.errors]
+    worst = max(measured, key=lambda pair: pair[0], default=None)
+    ends = [end.last_right for end in inspection.ends if end.last_right is not None]
+    names = ", ".join(dict.fromkeys(name_of(one) for one in named))
+    return [
+        (
+            "encodings",
+            str(len(named)),
+            names or "none was recognised",
+        ),
+        (
+            "against float64",
+            "not measured" if worst is None else short(worst[0]),
+            "the largest error of a number that follows from positions" if worst is None else name_of(worst[1]),
+        ),
+        ("right up to", f"{min(ends):,}" if ends else "no end met", "positions along a dynamic axis"),
+        ("not judged", str(len({entry.place for entry in inspection.not_judged})), "places in the file"),
+    ]
+
+
+def charts_of(encoding: Encoding) -> list[Chart]:
+    """Return the chart of an encoding's errors, or none where they were not measured or are all 0."""
+    measured = encoding.errors
+    if measured is None or not any(error > 0 for error in measured.errors):
+        return []
+    worst: dict[int, Bin] = {}
+    for position, error in zip(measured.positions, measured.errors, strict=True):
+        number = bin_of(position)
+        if number not in worst or error > worst[number].error:
+            worst[number] = Bin(position, error, measured.bound)
+    bins = tuple(worst[number] for number in sorted(worst))
+    return [chart_of(f"{name_of(encoding)} against float64", (RuntimeGroup((name_of(encoding),), bins),), True)]
+
+
+def layers_of(named: Sequence[Encoding], count: int) -> LayerPicture | None:
+    """Return the picture of a file's layers; None where nothing has a name.
+
+    Args:
+        named: the encodings of the file.
+        count: how many attentions it has.
+    """
+    if not named:
+        return None
+    drawn = min(count, LAYERS)
+    places = [LABEL + CELL * i for i in range(drawn + 1)]
+    bands = tuple(_band(encoding, i, places) for i, encoding in enumerate(named))
+    numbers = range(0, drawn, max(1, -(-drawn // 8)))
+    ticks = ((places[0], "input"), *((places[1 + number], str(number)) for number in numbers))
+    return LayerPicture(places[-1] + CELL + 40, ROW * len(named) + 30, bands, ticks if drawn else ticks[:1])
+
+
+def _band(encoding: Encoding, index: int, places: Sequence[float]) -> Band:
+    inside = [layer for layer in encoding.layers if layer + 1 < len(places)]
+    cells = tuple(places[layer + 1] for layer in inside) if encoding.layers else (places[0],)
+    where = f"before {count_of('layer', len(encoding.layers))}" if encoding.layers else "in front of all layers"
+    return Band(name_of(encoding), index % 6, ROW * index + 6, cells, f"{name_of(encoding)}: {where}")
