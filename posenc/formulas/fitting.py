@@ -1,6 +1,6 @@
 """Formulas asked backward: from numbers that somebody's graph holds to the scheme, and the parameters, that make them.
 
-    @fits("rows")
+    @fits("rows", family="grid")
     def fit(seen: Observation) -> Iterator[Guess]:
         for base in bases_of(seen):
             yield Guess({"dim": 16, "base": base}, rows_of(seen.sizes, dim=16, base=base))
@@ -13,21 +13,37 @@ nothing says that the numbers are not its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
 
 import numpy as np
 
 from posenc.call import Call
 from posenc.parameters import Value
-from posenc.ports import BATCH, SEQ, Array, Axis, Integers, Port, Positions
+from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
 
 AXES = ("a", "b", "c", "d")
 """Names of axes of places, in the call that was seen."""
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
-Kind = Literal["rows", "rotation", "bias", "index", "factor"]
+Kind = Literal["rows", "rotation", "bias", "index", "lookup", "coordinates", "factor"]
+Family = Literal[
+    "rotary",
+    "sinusoidal",
+    "learned",
+    "alibi",
+    "t5",
+    "relative",
+    "window",
+    "grid",
+    "timestep",
+    "temperature",
+    "not recognised",
+]
+"""What inspections call encodings of a kind."""
+Parameter = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
+Exact = Callable[[Integers], Floats]
 
 
 @dataclass(frozen=True)
@@ -38,14 +54,16 @@ class Observation:
         kind: How they do, and with that their axes; places are those of a sequence (n,) or of a grid (h, w), (f, h, w):
             "rows" are added to data, (*places, features); "rotation" turns pairs of features, cos + i sin times a
             factor, (*places, pairs), or (*places, heads, pairs) where heads turn apart; "bias" is added to scores,
-            (heads, queries, keys); "index" chooses among scores, integers (queries, keys); a "factor" multiplies
-            queries, (n,).
+            (heads, queries, keys), NaN where a mask leaves a key out; "index" chooses among scores, and "lookup"
+            among the rows of a table, integers (queries, keys); "coordinates" of differences in a window go into a
+            weight, (rows, columns, 2); a "factor" multiplies queries, (n,).
         numbers: In the dtype of the graph.
         spacing: The distance from 1 to the next number, in the dtype that they were rounded to.
         first: The position of the first place, where a graph is given positions.
         layout: Which features of a head are a pair, of a rotation: "halves", "interleaved", "axis_halves".
         head_dim: Features of a head, of a rotation; 0 where that is not known.
         stored: The tables that the numbers were made of.
+        rows: How many rows the table has that a lookup chooses among.
         positions: Of queries and of keys, of a bias; None where queries are the last of the keys.
     """
 
@@ -56,6 +74,7 @@ class Observation:
     layout: str = ""
     head_dim: int = 0
     stored: tuple[Array, ...] = ()
+    rows: int = 0
     positions: tuple[Integers, Integers] | None = None
 
     @property
@@ -73,37 +92,89 @@ class Observation:
         """How far numbers may be from the formula's: they were rounded, and angles of float32 lose with the place."""
         return 2 * self.spacing + OF_ANGLES * (self.first + max(self.places, default=1))
 
-    def agrees(self, expected: Array) -> bool:
-        """Return whether these numbers are the expected ones, within what their dtype can tell apart."""
-        if expected.shape != self.numbers.shape:
+    @property
+    def is_whole(self) -> bool:
+        """Whether no mask leaves a key out."""
+        return not np.isnan(self.numbers).any()
+
+    def agrees(self, guess: Guess) -> bool:
+        """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
+        if guess.numbers.shape != self.numbers.shape:
             return False
-        if self.kind == "index":
-            return bool(np.array_equal(expected, self.numbers))
-        scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+        if self.numbers.dtype.kind in "iu":
+            return bool((self.numbers == guess.numbers).all())
+        scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
+        return self.off(guess) <= max(self.tolerance, guess.tolerance) * scale
+
+    def off(self, guess: Guess) -> float:
+        """Return the largest absolute difference from the numbers of a guess."""
         wide = self.numbers if np.iscomplexobj(self.numbers) else self.numbers.astype(np.float64)
-        return bool(np.abs(wide - expected).max(initial=0.0) <= self.tolerance * scale)
+        off = np.abs(wide - guess.numbers)
+        return float((off if self.is_whole else off[~np.isnan(off)]).max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class Guess:
-    """Parameters that may explain an observation, and the numbers that the formula gives for them, in its form."""
+    """Parameters that may explain an observation, and the numbers that the formula gives for them, in its form.
+
+    Args:
+        parameters: By the names of the scheme, and what else was read.
+        numbers: In the form of the observation.
+        name: The form within the scheme, in words; empty for the scheme itself.
+        typed: The parameters as they are typed, where these are not all; empty where no scheme has such a form.
+        exact: Positions, or distances, to numbers in float64.
+        also: Other parameters that give the same numbers, in words.
+        moved: Distances whose row is not the formula's: they lie on an edge that floats miss.
+        tolerance: How far numbers may be off, where a graph rounds more than the result.
+    """
 
     parameters: Mapping[str, Value]
     numbers: Array
+    name: str = ""
+    typed: Mapping[str, Value] | None = None
+    exact: Exact | None = None
+    also: tuple[str, ...] = ()
+    moved: tuple[int, ...] = ()
+    tolerance: float = 0.0
 
 
 @dataclass(frozen=True)
-class SchemeMatch:
-    """The scheme that an observation is of, with its parameters, and the word of inspections for its kind."""
+class Form:
+    """What numbers are: a scheme with its parameters, or what inspections say of numbers that no scheme has.
 
-    family: str
-    scheme: str
-    parameters: Mapping[str, Value]
+    Args:
+        family: The kind of encoding.
+        name: The form within it: a rope type, a layout, "table" where there is no closed form.
+        parameters: By the names that schemes give them, and what else was read: rows, offset and others.
+        exact: The numbers in float64 at given positions; None where they follow no formula.
+        also: Other forms that fit as well, in words.
+        moved: Distances whose row is not the form's, or is up to how a runtime rounds half precision.
+        scheme: The scheme whose formula gives the numbers; empty where none does.
+        typed: The parameters of the scheme.
+        off: The largest absolute difference of the numbers that were seen.
+    """
+
+    family: Family
+    name: str
+    parameters: Mapping[str, Parameter]
+    exact: Exact | None = field(default=None, compare=False)
+    also: tuple[str, ...] = ()
+    moved: tuple[int, ...] = ()
+    scheme: str = ""
+    typed: Mapping[str, Parameter] = field(default_factory=dict)
+    off: float | None = field(default=None, compare=False)
 
     @property
-    def words(self) -> str:
-        """The scheme as it is typed: `sincos_3d -p dim=16 -p base=10000`."""
-        return " ".join([self.scheme, *(f"-p {name}={_typed(value)}" for name, value in self.parameters.items())])
+    def line(self) -> str:
+        """The scheme as it is typed, `sincos_3d -p dim=16 -p base=10000`; empty where there is none."""
+        if not self.scheme:
+            return ""
+        return " ".join([self.scheme, *(f"-p {name}={_typed(value)}" for name, value in self.typed.items())])
+
+    def beside(self, **parameters: Parameter) -> Form:
+        """Return the form with more parameters, which its place in a graph tells, before those of its numbers."""
+        typed = {**parameters, **self.typed} if self.scheme else self.typed
+        return replace(self, parameters={**parameters, **self.parameters}, typed=typed)
 
 
 def call_of(seen: Observation) -> Call:
@@ -133,14 +204,14 @@ class FormulaFit:
 
     scheme: str
     kinds: tuple[Kind, ...]
-    family: str
+    family: Family
     fit: FitFunction
 
 
 FITS: Registry[FormulaFit] = Registry("formula", "posenc.formulas")
 
 
-def fits(*kinds: Kind, family: str) -> Callable[[FitFunction], FitFunction]:
+def fits(*kinds: Kind, family: Family) -> Callable[[FitFunction], FitFunction]:
     """Register a fit for observations of some kinds; its file has the name of the scheme.
 
     Args:
@@ -156,15 +227,36 @@ def fits(*kinds: Kind, family: str) -> Callable[[FitFunction], FitFunction]:
     return register
 
 
-def find_scheme(seen: Observation) -> SchemeMatch | None:
-    """Return the first scheme whose formula gives an observation; None where none does."""
-    if not np.isfinite(seen.numbers).all() or not np.ptp(np.abs(seen.numbers)):
+def find_scheme(seen: Observation) -> Form | None:
+    """Return what the first scheme whose formula gives an observation says of it; None where none does."""
+    numbers = seen.numbers if seen.kind != "bias" or seen.is_whole else np.nan_to_num(seen.numbers)
+    if not np.isfinite(numbers).all() or not np.ptp(np.abs(numbers)):
         return None
     for backward in FITS.values():
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
-            if seen.agrees(guess.numbers):
-                return SchemeMatch(backward.family, backward.scheme, guess.parameters)
+            if seen.agrees(guess):
+                return _form(backward, guess, seen.off(guess))
     return None
+
+
+def _form(backward: FormulaFit, guess: Guess, off: float) -> Form:
+    typed = _plain(guess.parameters if guess.typed is None else guess.typed)
+    return Form(
+        backward.family,
+        guess.name or backward.scheme,
+        _plain(guess.parameters),
+        guess.exact,
+        guess.also,
+        guess.moved,
+        backward.scheme if typed else "",
+        typed,
+        off,
+    )
+
+
+def _plain(parameters: Mapping[str, Value]) -> dict[str, Parameter]:
+    """Return parameters as an inspection has them: those that say something."""
+    return {name: cast(Parameter, value) for name, value in parameters.items() if value is not None}
 
 
 def _typed(value: Value) -> str:

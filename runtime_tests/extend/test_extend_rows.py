@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from helpers.longer import sinusoids
+from posenc.formulas.fitting import Form
 from posenc_export.read.extend.held import half_steps, held
 from posenc_export.read.extend.layouts import layout_of
 from posenc_export.read.recognise.closed_forms import rows_of
-from posenc_export.read.recognise.named import Form
 from posenc_export.read.recognise.sinusoidal import rows_form
 from posenc_export.read.values import Array
 

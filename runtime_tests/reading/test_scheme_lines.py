@@ -6,8 +6,8 @@ import pytest
 
 import posenc
 from posenc import parameters
+from posenc.formulas.fitting import Family, Form, Parameter
 from posenc.scheme import SCHEMES
-from posenc_export.read.recognise.named import Family, Form, Parameter
 from posenc_export.read.schemes import scheme_of
 
 HEAD: dict[str, Parameter] = {"head_dim": 16, "rotary_dim": 16, "layout": "halves", "rope_theta": 1e4}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posenc_export.read.recognise.named import Family, Parameter
+from posenc.formulas.fitting import Family, Parameter
 
 SCHEMA_VERSION = 1
 """The version of what --json prints, whose fields docs/inspection.schema.json describes."""

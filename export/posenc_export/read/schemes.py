@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from posenc.formulas.fitting import SchemeMatch
-from posenc.parameters import Value
-from posenc_export.read.recognise.named import Form, Parameter
+from posenc.formulas.fitting import Form, Parameter
 
 Parameters = Mapping[str, Parameter]
-Words = Iterator[tuple[str, Value]]
+Words = Iterator[tuple[str, Parameter]]
 LAYOUTS = ("halves", "interleaved")
 HELD = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
 """Parameters of a rotation that are not those of its type."""
@@ -19,13 +18,13 @@ UNSAID = ("frequencies_dtype", "first_feature", "tables", "slopes", "position_sc
 
 def scheme_of(form: Form) -> str:
     """Return a form as it is typed, `rope -p head_dim=128 -p rope_theta=500000`; nothing where no scheme has it."""
-    if form.scheme:
-        return form.scheme
+    if form.line:
+        return form.line
     reading = READINGS.get(form.family)
     if reading is None or any(key in form.parameters for key in UNSAID):
         return ""
     found = reading(form.name, form.parameters)
-    return "" if found is None else SchemeMatch(form.family, found[0], dict(found[1])).words
+    return "" if found is None else replace(form, scheme=found[0], typed=dict(found[1])).line
 
 
 def _rotary(name: str, parameters: Parameters) -> tuple[str, Words] | None:

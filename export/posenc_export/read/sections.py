@@ -13,12 +13,13 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.graph import Graph, Input
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.feeds import counted
 from posenc_export.read.interpret.roles import roles_of, rows_axis
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run
 
 Floats = NDArray[np.float64]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.comparing.parameters import alike
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
@@ -17,7 +18,7 @@ from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of
 from posenc_export.read.interpret.state import small_numbers
 from posenc_export.read.recognise.growing import dynamic_form
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.recognise.rotary_tables import two_sides
 from posenc_export.read.values import Constant, Position, Run

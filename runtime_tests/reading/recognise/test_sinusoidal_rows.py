@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.named import Form
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.sinusoidal import distances_form, rows_form, timestep_form
 
 

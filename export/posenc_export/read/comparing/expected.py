@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from posenc_export.read.recognise.named import Family
+from posenc.formulas.fitting import Family
 from posenc_models import ModelConfig
 from posenc_models.config.encodings.parts import parts_of
 from posenc_models.config.model_config import load_config

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.extend.held import Array, Floats
-from posenc_export.read.recognise.named import Form
 
 Exact = Callable[[NDArray[np.int64]], Floats]
 FIRST = 12

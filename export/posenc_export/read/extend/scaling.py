@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.read.recognise.closed_forms import rows_of
-from posenc_export.read.recognise.named import Form, Parameter
 
 CONTEXT = "original_max_position_embeddings"
 THETA = "rope_theta"

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
 from posenc_export.read.extend.held import Array, half_steps, held
 from posenc_export.read.extend.layouts import Layout, layout_of
 from posenc_export.read.extend.model import Model
 from posenc_export.read.extend.quantized import dequantize
 from posenc_export.read.extend.result import Table
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.report.text import parameters_in_words
 
 CHUNK = 1 << 20

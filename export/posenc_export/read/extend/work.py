@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
 from posenc_export.read.ends import Searched, search_end
 from posenc_export.read.extend.exact import swapped
@@ -20,7 +21,7 @@ from posenc_export.read.graph import Graph
 from posenc_export.read.graph.data import external
 from posenc_export.read.graph.external import Location
 from posenc_export.read.graph.read import graph_in
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Constant, Position, Run
 
 ROUNDS = 8

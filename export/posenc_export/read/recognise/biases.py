@@ -10,12 +10,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.buckets import by_distance, padded_form
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.linear_biases import alibi_form
 from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
 from posenc_export.read.recognise.masks import is_mask, unblocked
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.relative import relative_form
 from posenc_export.read.recognise.sides import Axes
 from posenc_export.read.recognise.trails import (

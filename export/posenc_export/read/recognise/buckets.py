@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.named import Form, Parameter
+from posenc.formulas.fitting import Form, Parameter
 
 Integers = NDArray[np.int64]
 USUAL = dict.fromkeys((128, 256, 64, 512, 1024, 2048, 800, 32, 20, 16))

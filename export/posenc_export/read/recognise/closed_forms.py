@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.parts.decimals import shortest
 from posenc_export.read.recognise.circle import ROUNDOFF, SUBNORMAL, Circle, Floats
 from posenc_export.read.recognise.divisors import longrope_forms
 from posenc_export.read.recognise.frequencies import Frequencies
 from posenc_export.read.recognise.geometric import Fitted, Measured, geometric_forms
-from posenc_export.read.recognise.named import Form, Parameter
 from posenc_export.read.recognise.ramps import ramp_forms
 
 ALSO = 12

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.biases import biases_of
 from posenc_export.read.recognise.by_formula import name_by_formula
 from posenc_export.read.recognise.claims import claim, gathered
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.image_rotary import image_rotary_of
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.recognise.rotary_operators import absent_tables
 from posenc_export.read.recognise.sides import axes_of_data

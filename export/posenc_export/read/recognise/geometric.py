@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.decimals import short_decimals, shortest
 from posenc.rope_types.default import reference as default
 from posenc.rope_types.linear import reference as linear
 from posenc.rope_types.proportional import reference as proportional
 from posenc_export.read.recognise.circle import Floats
-from posenc_export.read.recognise.named import Parameter
 from posenc_export.read.recognise.snapping import USUAL_BASES, agree, digits_of
 
 ROUND = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.parts.decimals import shortest
-from posenc_export.read.recognise.named import Form, Parameter
 from posenc_export.read.recognise.sinusoidal import Sinusoid, sinusoid
 from posenc_export.read.recognise.windows import sides_of
 

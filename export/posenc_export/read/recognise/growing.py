@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.parts.decimals import shortest
-from posenc_export.read.recognise.named import Form, Parameter
 
 CLOSE = 1e-4
 """How well the lengths agree on a factor and a context."""

@@ -9,8 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.claims import Claim, claim, gathered
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.sinusoidal import unwrapped
 from posenc_export.read.recognise.spacing import Geometric, geometric
 from posenc_export.read.recognise.trails import is_data, numbers_of, shape_of, stored_of

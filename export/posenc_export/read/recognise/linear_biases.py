@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.masks import Floats, unblocked
-from posenc_export.read.recognise.named import Form, Parameter
 from posenc_export.read.recognise.waves import spacing_of_dtype
 
 Integers = NDArray[np.int64]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.buckets import relative_index_form
-from posenc_export.read.recognise.named import Form
 from posenc_export.read.recognise.sinusoidal import rows_form
 from posenc_export.read.recognise.trails import LOOKUPS, Trails, is_quantized, numbers_of, shape_of
 from posenc_export.read.recognise.windows import window_index_form

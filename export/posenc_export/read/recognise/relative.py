@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.buckets import ByDistance, by_distance, t5_buckets
 from posenc_export.read.recognise.masks import unblocked
-from posenc_export.read.recognise.named import Form, Parameter
 
 FEWEST = 4
 """How many different numbers a learned bias has at least."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.circle import Floats
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.heads import head_widths
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.pairing import Pairing, features_of
 from posenc_export.read.recognise.rotary_numbers import Numbers, Reader
 from posenc_export.read.recognise.rotary_operators import TabledOperator, tabled_operators

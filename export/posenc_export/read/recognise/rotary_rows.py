@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.circle import Floats, circle_of
 from posenc_export.read.recognise.closed_forms import closed_form, measured_of
 from posenc_export.read.recognise.frequencies import frequencies_of
 from posenc_export.read.recognise.geometric import Measured
-from posenc_export.read.recognise.named import Form
 
 CHUNK = 1 << 20
 """How many numbers are compared at once."""

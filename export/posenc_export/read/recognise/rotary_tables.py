@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.circle import FIRST_ROWS, Floats
 from posenc_export.read.recognise.closed_forms import rows_of
-from posenc_export.read.recognise.named import Form, Parameter
 from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors, some_of
 
 SECOND_TABLE = 0.02

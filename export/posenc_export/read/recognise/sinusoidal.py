@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.named import Form, Parameter
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.spacing import Geometric, geometric, usual
 from posenc_export.read.recognise.waves import (
     Complexes,

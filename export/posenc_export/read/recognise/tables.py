@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.claimed_rows import error_of_rows, from_input, of_numbers
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.grids import flat_grid_form, grid_form
@@ -25,7 +26,7 @@ from posenc_export.read.recognise.lookups import (
     table_of,
 )
 from posenc_export.read.recognise.masks import is_mask
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.sides import Axes
 from posenc_export.read.recognise.sinusoidal import rows_form
 from posenc_export.read.recognise.taken_in import step_of, taken_in, unquantized

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.claimed_rows import of_numbers
 from posenc_export.read.recognise.claims import Claim, claim
 from posenc_export.read.recognise.lookups import rows_of
-from posenc_export.read.recognise.named import Form
 from posenc_export.read.recognise.sinusoidal import distances_form, rows_form, timestep_form
 from posenc_export.read.recognise.trails import is_float
 from posenc_export.read.recognise.windows import coordinates_form

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc_export.read.recognise.buckets import by_distance
 from posenc_export.read.recognise.masks import unblocked
-from posenc_export.read.recognise.named import Form, Parameter
 from posenc_export.read.recognise.waves import spacing_of_dtype
 
 Floats = NDArray[np.float64]

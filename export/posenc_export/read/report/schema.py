@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from posenc.formulas.fitting import Family, Parameter
 from posenc_export.read.inspection import (
     Attended,
     Beyond,
@@ -27,7 +28,6 @@ from posenc_export.read.inspection import (
     Size,
     Taken,
 )
-from posenc_export.read.recognise.named import Family, Parameter
 
 if TYPE_CHECKING:
     from pydantic.config import ExtraValues
