@@ -27,7 +27,7 @@ AXES = ("a", "b", "c", "d")
 """Names of axes of places, in the call that was seen."""
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
-Kind = Literal["rows", "rotation", "bias", "index", "lookup", "coordinates", "factor"]
+Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "coordinates", "factor"]
 Family = Literal[
     "rotary",
     "sinusoidal",
@@ -55,8 +55,9 @@ class Observation:
             "rows" are added to data, (*places, features); "rotation" turns pairs of features, cos + i sin times a
             factor, (*places, pairs), or (*places, heads, pairs) where heads turn apart; "bias" is added to scores,
             (heads, queries, keys), NaN where a mask leaves a key out; "index" chooses among scores, and "lookup"
-            among the rows of a table, integers (queries, keys); "coordinates" of differences in a window go into a
-            weight, (rows, columns, 2); a "factor" multiplies queries, (n,).
+            among the rows of a table, integers (queries, keys); rows of "distances" are multiplied with queries,
+            (distances, features); "coordinates" of differences in a window go into a network, (rows, columns, 2); a
+            "factor" multiplies queries, (n,).
         numbers: In the dtype of the graph.
         spacing: The distance from 1 to the next number, in the dtype that they were rounded to.
         first: The position of the first place, where a graph is given positions.
@@ -206,22 +207,24 @@ class FormulaFit:
     kinds: tuple[Kind, ...]
     family: Family
     fit: FitFunction
+    last: bool = False
 
 
 FITS: Registry[FormulaFit] = Registry("formula", "posenc.formulas")
 
 
-def fits(*kinds: Kind, family: Family) -> Callable[[FitFunction], FitFunction]:
+def fits(*kinds: Kind, family: Family, last: bool = False) -> Callable[[FitFunction], FitFunction]:
     """Register a fit for observations of some kinds; its file has the name of the scheme.
 
     Args:
         kinds: What it explains.
         family: What inspections call encodings of this kind: rotary, grid, window, relative, ...
+        last: It explains some numbers of other formulas, too, which are asked before it.
     """
 
     def register(fit: FitFunction) -> FitFunction:
         scheme = fit.__module__.rpartition(".")[2]
-        FITS.add(scheme, FormulaFit(scheme, kinds, family, fit), fit.__module__)
+        FITS.add(scheme, FormulaFit(scheme, kinds, family, fit, last), fit.__module__)
         return fit
 
     return register
@@ -229,10 +232,10 @@ def fits(*kinds: Kind, family: Family) -> Callable[[FitFunction], FitFunction]:
 
 def find_scheme(seen: Observation) -> Form | None:
     """Return what the first scheme whose formula gives an observation says of it; None where none does."""
-    numbers = seen.numbers if seen.kind != "bias" or seen.is_whole else np.nan_to_num(seen.numbers)
+    numbers = seen.numbers if seen.is_whole or seen.kind != "bias" else np.nan_to_num(seen.numbers)
     if not np.isfinite(numbers).all() or not np.ptp(np.abs(numbers)):
         return None
-    for backward in FITS.values():
+    for backward in sorted(FITS.values(), key=lambda formula: formula.last):
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
             if seen.agrees(guess):
                 return _form(backward, guess, seen.off(guess))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from posenc.formulas.fitting import Form
+from posenc.formulas.t5_bias import on_edges
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import default_sizes
-from posenc_export.read.recognise.buckets import on_edges
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run

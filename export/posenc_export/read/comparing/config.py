@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
+from posenc.formulas.alibi import slopes_of
 from posenc.formulas.fitting import Family
 from posenc_export.read.comparing.expected import Expected, expected_of
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in, rotation_of
 from posenc_export.read.comparing.parameters import TELLS, USUAL, Difference, alike, differences, layers_named, shown
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import Encoding, Finding, Inspection, Severity
-from posenc_export.read.recognise.linear_biases import slopes_of
 from posenc_models.config.read import Reading
 
 SAME_WORD = {"heads": "num_heads", "num_heads": "heads"}

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from posenc.formulas.fitting import Form, Kind, Observation, find_scheme
+from posenc.formulas.parts.windows import boxes_of, sides_of
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
 from posenc_export.read.recognise.sinusoidal import timestep_form
-from posenc_export.read.recognise.trails import numbers_of
+from posenc_export.read.recognise.trails import numbers_of, tables_of
 from posenc_export.read.recognise.waves import spacing_of_dtype
-from posenc_export.read.recognise.windows import boxes_of, sides_of
 from posenc_export.read.values import Array, Meeting, Position, Run
 
 FEWEST = 4
@@ -131,8 +131,7 @@ def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Form | None:
     array = None if value is None else numbers_of(value)
     if array is None or meeting is None:
         return None
-    values = (run.values[name] for name in entry.stored if name in run.values)
-    stored = tuple(table for table in map(numbers_of, values) if table is not None and table.ndim)
+    stored = tables_of(run, entry.stored)
     for kind, numbers in _readings(meeting, array):
         found = find_scheme(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
         if found is not None:

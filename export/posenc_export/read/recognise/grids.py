@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.parts.decimals import shortest
+from posenc.formulas.parts.windows import sides_of
 from posenc_export.read.recognise.sinusoidal import Sinusoid, sinusoid
-from posenc_export.read.recognise.windows import sides_of
 
 NORMALIZED = 1e-5
 """How well rows and columns go up to the same number."""

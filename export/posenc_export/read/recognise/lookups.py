@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form
-from posenc_export.read.recognise.buckets import relative_index_form
+from posenc.formulas.fitting import Form, Observation, find_scheme
 from posenc_export.read.recognise.sinusoidal import rows_form
 from posenc_export.read.recognise.trails import LOOKUPS, Trails, is_quantized, numbers_of, shape_of
-from posenc_export.read.recognise.windows import window_index_form
 from posenc_export.read.values import Meeting, Position, Run
 
 Array = NDArray[np.generic]
@@ -163,7 +161,7 @@ def distance_lookup_form(lookup: Lookup) -> Form | None:
         indices = indices[None]
     if indices.ndim != 2:
         return None
-    return relative_index_form(indices, lookup.rows) or window_index_form(indices, lookup.rows)
+    return find_scheme(Observation("lookup", indices, 0.0, rows=lookup.rows))
 
 
 def table_of(run: Run, stored: tuple[str, ...], width: int) -> Array | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form
+from posenc.formulas.fitting import Form, Observation, find_scheme
 from posenc_export.read.recognise.claimed_rows import of_numbers
 from posenc_export.read.recognise.claims import Claim, claim
 from posenc_export.read.recognise.lookups import rows_of
 from posenc_export.read.recognise.sinusoidal import distances_form, rows_form, timestep_form
 from posenc_export.read.recognise.trails import is_float
-from posenc_export.read.recognise.windows import coordinates_form
+from posenc_export.read.recognise.waves import spacing_of_dtype
 from posenc_export.read.values import Meeting, Operand, Position, Run
 
 Array = NDArray[np.generic]
@@ -28,10 +28,18 @@ def taken_in(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
     if steps is not None:
         return steps
     form = None if wide is None else distances_form(wide) or rows_form(wide)
-    form = form or coordinates_form(array)
+    form = form or _coordinates(array)
     if form is None:
         return None
     return of_numbers(run, form, meeting, operand, array)
+
+
+def _coordinates(array: Array) -> Form | None:
+    """Return the form of coordinates (.., rows, columns, 2) of differences in a window, which a network takes in."""
+    if array.ndim < 3 or array.shape[-1] != 2:
+        return None
+    grid = array.reshape(-1, *array.shape[-3:])[0]
+    return find_scheme(Observation("coordinates", grid, spacing_of_dtype(grid.dtype)))
 
 
 def step_of(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
