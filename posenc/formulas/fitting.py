@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from posenc.parameters import Value
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
 
+T = TypeVar("T")
 AXES = ("a", "b", "c", "d")
 """Names of axes of places, in the call that was seen."""
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
-Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "coordinates", "factor"]
+Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "taken", "features", "coordinates", "factor"]
 Family = Literal[
     "rotary",
     "sinusoidal",
@@ -56,8 +57,9 @@ class Observation:
             factor, (*places, pairs), or (*places, heads, pairs) where heads turn apart; "bias" is added to scores,
             (heads, queries, keys), NaN where a mask leaves a key out; "index" chooses among scores, and "lookup"
             among the rows of a table, integers (queries, keys); rows of "distances" are multiplied with queries,
-            (distances, features); "coordinates" of differences in a window go into a network, (rows, columns, 2); a
-            "factor" multiplies queries, (n,).
+            (distances, features); rows that are "taken" go into a weight, (n, features), and so do "features" of
+            numbers that come in, (numbers, features), and "coordinates" of differences in a window, (rows, columns, 2);
+            a "factor" multiplies queries, (n,).
         numbers: In the dtype of the graph.
         spacing: The distance from 1 to the next number, in the dtype that they were rounded to.
         first: The position of the first place, where a graph is given positions.
@@ -65,6 +67,7 @@ class Observation:
         head_dim: Features of a head, of a rotation; 0 where that is not known.
         stored: The tables that the numbers were made of.
         rows: How many rows the table has that a lookup chooses among.
+        at: The numbers whose features were seen.
         positions: Of queries and of keys, of a bias; None where queries are the last of the keys.
     """
 
@@ -76,7 +79,15 @@ class Observation:
     head_dim: int = 0
     stored: tuple[Array, ...] = ()
     rows: int = 0
+    at: Floats | None = None
     positions: tuple[Integers, Integers] | None = None
+    _measured: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
+
+    def measured(self, measure: Callable[[Observation], T]) -> T:
+        """Return what a function measures of it, which several formulas may ask for."""
+        if measure not in self._measured:
+            self._measured[measure] = measure(self)
+        return cast(T, self._measured[measure])
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -100,7 +111,8 @@ class Observation:
 
     def agrees(self, guess: Guess) -> bool:
         """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
-        if guess.numbers.shape != self.numbers.shape:
+        count = len(guess.numbers)
+        if guess.numbers.shape != self.numbers[:count].shape or not count:
             return False
         if self.numbers.dtype.kind in "iu":
             return bool((self.numbers == guess.numbers).all())
@@ -109,7 +121,8 @@ class Observation:
 
     def off(self, guess: Guess) -> float:
         """Return the largest absolute difference from the numbers of a guess."""
-        wide = self.numbers if np.iscomplexobj(self.numbers) else self.numbers.astype(np.float64)
+        seen = self.numbers[: len(guess.numbers)]
+        wide = seen if np.iscomplexobj(seen) else seen.astype(np.float64)
         off = np.abs(wide - guess.numbers)
         return float((off if self.is_whole else off[~np.isnan(off)]).max(initial=0.0))
 
@@ -120,7 +133,7 @@ class Guess:
 
     Args:
         parameters: By the names of the scheme, and what else was read.
-        numbers: In the form of the observation.
+        numbers: In the form of the observation, or those of the first places alone, where later ones are noise.
         name: The form within the scheme, in words; empty for the scheme itself.
         typed: The parameters as they are typed, where these are not all; empty where no scheme has such a form.
         exact: Positions, or distances, to numbers in float64.
@@ -176,6 +189,12 @@ class Form:
         """Return the form with more parameters, which its place in a graph tells, before those of its numbers."""
         typed = {**parameters, **self.typed} if self.scheme else self.typed
         return replace(self, parameters={**parameters, **self.parameters}, typed=typed)
+
+
+def spacing_of_dtype(dtype: np.dtype[np.generic]) -> float:
+    """Return the distance from 1 to the next number: of bfloat16 too, which NumPy does not know."""
+    bits = {"float64": 23, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name, 23)
+    return float(2.0**-bits)
 
 
 def call_of(seen: Observation) -> Call:

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from posenc.formulas.alibi import slopes_of
-from posenc.formulas.fitting import Form, Observation, find_scheme
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
 from posenc.formulas.parts.windows import differences
 from posenc.formulas.t5_bias import buckets
 from posenc_export.read.recognise.masks import is_mask, unblocked
 from posenc_export.read.recognise.relative import stored_by_distance
-from posenc_export.read.recognise.waves import spacing_of_dtype
 
 
 def of_bias(bias: np.ndarray) -> Form | None:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Observation, find_scheme
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
 from posenc.formulas.parts.distances import by_distance
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
@@ -28,7 +28,6 @@ from posenc_export.read.recognise.trails import (
     stored_of,
     tables_of,
 )
-from posenc_export.read.recognise.waves import spacing_of_dtype
 from posenc_export.read.values import Constant, Meeting, Operand, Position, Run
 
 Array = NDArray[np.generic]

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from posenc.formulas.fitting import Form, Kind, Observation, find_scheme
+from posenc.formulas.fitting import Form, Kind, Observation, find_scheme, spacing_of_dtype
 from posenc.formulas.parts.windows import boxes_of, sides_of
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
-from posenc_export.read.recognise.sinusoidal import timestep_form
+from posenc_export.read.recognise.taken_in import form_of_steps
 from posenc_export.read.recognise.trails import numbers_of, tables_of
-from posenc_export.read.recognise.waves import spacing_of_dtype
 from posenc_export.read.values import Array, Meeting, Position, Run
 
 FEWEST = 4
@@ -93,8 +92,8 @@ def _of_steps(run: Run, entry: Named) -> Form | None:
     if array.ndim > 2 and len(array) == steps.array.size:
         # every sample of a sound, or every token, gets the features of the step
         rows = _of_each_step(array)
-        return None if rows is None else timestep_form(rows, steps.array)
-    return timestep_form(array, steps.array) if array.ndim == 2 and steps.array.dtype.kind == "f" else None
+        return None if rows is None else form_of_steps(rows, steps.array)
+    return form_of_steps(array, steps.array) if array.ndim == 2 and steps.array.dtype.kind == "f" else None
 
 
 def _of_each_step(array: Array) -> Array | None:

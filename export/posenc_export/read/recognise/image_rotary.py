@@ -9,14 +9,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.fitting import Form, Parameter, spacing_of_dtype
+from posenc.formulas.parts.sinusoids import Complexes, Geometric, geometric, unwrapped
 from posenc.formulas.parts.windows import sides_of
 from posenc_export.read.recognise.claims import Claim, claim, gathered
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.sinusoidal import unwrapped
-from posenc_export.read.recognise.spacing import Geometric, geometric
 from posenc_export.read.recognise.trails import is_data, numbers_of, shape_of, stored_of
-from posenc_export.read.recognise.waves import Complexes, spacing_of_dtype
 from posenc_export.read.values import Meeting, Operand, Run
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Observation, find_scheme
-from posenc_export.read.recognise.sinusoidal import rows_form
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
 from posenc_export.read.recognise.trails import LOOKUPS, Trails, is_quantized, numbers_of, shape_of
 from posenc_export.read.values import Meeting, Position, Run
 
@@ -118,8 +117,18 @@ def rows_lookup_form(lookup: Lookup) -> Form | None:
     values = rows_of(lookup.values)
     if values is None or len(values) != len(lookup.indices):
         return None
-    form = rows_form(values, EIGHT_BITS if lookup.quantized else None)
+    form = form_of_rows(values, EIGHT_BITS if lookup.quantized else None)
     return form or learned_form(values, lookup.rows, int(lookup.indices[0]))
+
+
+def form_of_rows(rows: Array, spacing: float | None = None) -> Form | None:
+    """Return the form of rows (*places, features) by their numbers alone, whatever is stored.
+
+    Args:
+        rows: the rows.
+        spacing: of their numbers around 1, where it is not that of their dtype: they were dequantized.
+    """
+    return find_scheme(Observation("rows", rows, spacing_of_dtype(rows.dtype) if spacing is None else spacing))
 
 
 def learned_form(values: Array, rows: int, offset: int) -> Form | None:
