@@ -26,6 +26,8 @@ from posenc.registry import Registry
 T = TypeVar("T")
 AXES = ("a", "b", "c", "d")
 """Names of axes of places, in the call that was seen."""
+NEAR = 64
+"""Places of a rotation that must be finite: later ones of half precision may not be."""
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
 Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "taken", "features", "coordinates", "factor"]
@@ -68,7 +70,8 @@ class Observation:
         stored: The tables that the numbers were made of.
         rows: How many rows the table has that a lookup chooses among.
         at: The numbers whose features were seen.
-        positions: Of queries and of keys, of a bias; None where queries are the last of the keys.
+        positions: Of queries and of keys, of a bias, which are None where queries are the last of the keys; of places,
+            of a rotation, where they are not counted from the first.
     """
 
     kind: Kind
@@ -80,7 +83,7 @@ class Observation:
     stored: tuple[Array, ...] = ()
     rows: int = 0
     at: Floats | None = None
-    positions: tuple[Integers, Integers] | None = None
+    positions: tuple[Integers, ...] | None = None
     _measured: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
 
     def measured(self, measure: Callable[[Observation], T]) -> T:
@@ -251,14 +254,22 @@ def fits(*kinds: Kind, family: Family, last: bool = False) -> Callable[[FitFunct
 
 def find_scheme(seen: Observation) -> Form | None:
     """Return what the first scheme whose formula gives an observation says of it; None where none does."""
-    numbers = seen.numbers if seen.is_whole or seen.kind != "bias" else np.nan_to_num(seen.numbers)
-    if not np.isfinite(numbers).all() or not np.ptp(np.abs(numbers)):
+    if not _tells(seen):
         return None
     for backward in sorted(FITS.values(), key=lambda formula: formula.last):
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
             if seen.agrees(guess):
                 return _form(backward, guess, seen.off(guess))
     return None
+
+
+def _tells(seen: Observation) -> bool:
+    """Return whether numbers are finite, but where masks leave keys out and far along in a table, and not all alike."""
+    if seen.kind == "rotation":
+        # what turns nothing has a name as well
+        return bool(np.isfinite(seen.numbers[:NEAR]).all())
+    numbers = seen.numbers if seen.is_whole or seen.kind != "bias" else np.nan_to_num(seen.numbers)
+    return bool(np.isfinite(numbers).all() and np.ptp(np.abs(numbers)))
 
 
 def _form(backward: FormulaFit, guess: Guess, off: float) -> Form:

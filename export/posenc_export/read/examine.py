@@ -244,7 +244,7 @@ def _named(run: Run) -> list[Named]:
 
 def _may_be_a_side(named: Named) -> bool:
     """Return whether values may be another side of an encoding: a recogniser named none, or a formula of one axis."""
-    return named.form.family == "not recognised" or named.form.scheme == "rope"
+    return named.form.family == "not recognised" or named.form.name == "rope"
 
 
 def _encoding(

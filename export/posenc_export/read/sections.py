@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.rope import of_heads
 from posenc_export.read.graph import Graph, Input
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.feeds import counted
@@ -136,7 +137,7 @@ def _form(form: Form, rows: tuple[int, ...]) -> Form:
     name = "mrope" if form.name != "unknown frequencies" else form.name
     if name == form.name:
         parameters.pop("rope_type")
-    return replace(form, name=name, parameters=parameters)
+    return of_heads(replace(form, name=name, parameters=parameters), {})
 
 
 def _sections(rows: tuple[int, ...]) -> Mapping[str, Parameter]:

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.rope_types.dynamic import dynamic_form
+from posenc.formulas.rope_types.longrope import two_sides
 from posenc_export.read.comparing.parameters import alike
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of
 from posenc_export.read.interpret.state import small_numbers
-from posenc_export.read.recognise.growing import dynamic_form
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
-from posenc_export.read.recognise.rotary_tables import two_sides
 from posenc_export.read.values import Constant, Position, Run
 
 COMPARING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Clip")

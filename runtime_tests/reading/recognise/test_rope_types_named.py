@@ -7,7 +7,7 @@ import pytest
 
 from helpers.made_rotary import Made, made_at
 from posenc.formulas.fitting import Form
-from posenc_export.read.recognise.growing import dynamic_form
+from posenc.formulas.rope_types.dynamic import dynamic_form
 from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors
 from posenc_export.read.recognise.rotary_tables import rotary_table
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.parts.turned import rows_of
 from posenc_export.common.errors import BadInput, bad_input
-from posenc_export.read.recognise.closed_forms import rows_of
 
 CONTEXT = "original_max_position_embeddings"
 THETA = "rope_theta"

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Parameter
-from posenc_export.read.recognise.circle import circle_of
+from posenc.formulas.parts.circles import circle_of, offset_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.frequencies import offset_of
 from posenc_export.read.recognise.rotary_rows import Rows
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Value
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form
-from posenc_export.read.recognise.circle import Floats, circle_of
-from posenc_export.read.recognise.closed_forms import closed_form, measured_of
-from posenc_export.read.recognise.frequencies import frequencies_of
-from posenc_export.read.recognise.geometric import Measured
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.ports import Array, Floats
 
 CHUNK = 1 << 20
 """How many numbers are compared at once."""
@@ -71,16 +68,14 @@ def rotary_form(rows: Rows, positions: NDArray[np.int64]) -> Form | None:
     if len(rows) > MANY and positions[-1] - positions[0] == len(rows) - 1:
         # a fit on rows whose distance doubles reads no others
         rows, positions = rows.some, positions[some_of(len(rows))]
-    circle = circle_of(rows.cosine, rows.sine)
-    fit = None if circle is None else frequencies_of(circle, positions)
-    if circle is None or fit is None:
+    if not _are_floats(rows.cosine, rows.sine):
         return None
-    measured, backward = measured_of(circle, fit)
-    # cosine and sine tables of a spectrogram are circles too
-    if _is_transform(measured):
-        return None
-    form = closed_form(measured)
-    return _backward(form) if backward else form
+    numbers = rows.cosine.astype(np.float64) + 1j * rows.sine.astype(np.float64)
+    return find_scheme(Observation("rotation", numbers, spacing_of_dtype(rows.cosine.dtype), positions=(positions,)))
+
+
+def _are_floats(*arrays: Array) -> bool:
+    return all(array.dtype.kind == "f" or array.dtype.name == "bfloat16" for array in arrays)
 
 
 def some_of(count: int) -> NDArray[np.int64]:
@@ -89,12 +84,6 @@ def some_of(count: int) -> NDArray[np.int64]:
         return np.arange(count)
     spread = np.linspace(FIRST, count - 1, SPREAD).astype(np.int64)
     return np.union1d(np.concatenate([np.arange(FIRST), spread]), 1 << np.arange(int(count - 1).bit_length()))
-
-
-def _is_transform(measured: Measured) -> bool:
-    """Tell whether frequencies rise by equal steps: the matrices of Fourier and cosine transforms are so."""
-    steps = np.diff(measured.inv_freq)
-    return measured.pairs > 3 and bool(np.any(steps)) and float(np.ptp(steps)) <= 4 * float(measured.error.max())
 
 
 def row_errors(rows: Rows, form: Form, positions: NDArray[np.int64]) -> Floats:
@@ -118,17 +107,3 @@ def _errors(cosine: NDArray[np.generic], sine: NDArray[np.generic], exact: Float
 def _chunks(rows: int, width: int) -> Iterator[slice]:
     count = max(1, CHUNK // max(width, 1))
     return (slice(start, start + count) for start in range(0, rows, count))
-
-
-def _backward(form: Form) -> Form:
-    """Return the form of pairs that turn by minus the angle: its sines are below 0 where they were above."""
-    forward = form.exact
-    parameters = {**form.parameters, "direction": "backward"}
-    if forward is None:
-        return replace(form, parameters=parameters)
-
-    def exact(positions: NDArray[np.int64]) -> Floats:
-        cosines, sines = np.split(forward(positions), 2, axis=1)
-        return np.concatenate([cosines, -sines], axis=1)
-
-    return replace(form, parameters=parameters, exact=exact)

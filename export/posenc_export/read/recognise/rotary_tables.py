@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Parameter
-from posenc_export.read.recognise.circle import FIRST_ROWS, Floats
-from posenc_export.read.recognise.closed_forms import rows_of
+from posenc.formulas.fitting import Form
+from posenc.formulas.parts.circles import FIRST_ROWS
+from posenc.formulas.parts.turned import formula_of
+from posenc.formulas.rope_types.longrope import two_tables
 from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors, some_of
 
 SECOND_TABLE = 0.02
@@ -30,7 +29,7 @@ def rotary_table(rows: Rows) -> Form | None:
     for start in (seam, 0):
         second = rotary_form(rows.after(seam), np.arange(len(rows) - seam) + start)
         if second is not None and _is_right(rows.after(seam), second, start):
-            return _two_tables(rotary_form(rows.before(seam), np.arange(seam)) or first, second, seam, start)
+            return two_tables(rotary_form(rows.before(seam), np.arange(seam)) or first, second, seam, start)
     return first
 
 
@@ -54,71 +53,3 @@ def _is_right(rows: Rows, form: Form, start: int) -> bool:
     rows = rows.before(NEXT_ROWS)
     checked = replace(form, exact=formula_of(form))
     return bool(np.all(row_errors(rows, checked, np.arange(len(rows)) + start) <= SECOND_TABLE))
-
-
-def formula_of(form: Form) -> Callable[[NDArray[np.int64]], Floats]:
-    """Return the form's formula, or else that of its measured frequencies."""
-    if form.exact is not None:
-        return form.exact
-    inv_freq, amplitude = form.parameters["inv_freq"], form.parameters["attention_factor"]
-    return rows_of(np.asarray(inv_freq, np.float64), float(np.asarray(amplitude)))
-
-
-def _two_tables(first: Form, second: Form, seam: int, start: int) -> Form:
-    """Return longrope with both sides of its switch; unknown frequencies where the tables have no base together."""
-    theta, pairs = first.parameters.get("rope_theta"), formula_of(first)(np.zeros(1, np.int64)).size // 2
-    short, long = _divisors(first, pairs), _divisors(second, pairs)
-    parameters: dict[str, Parameter] = {
-        "original_max_position_embeddings": seam,
-        "attention_factor": second.parameters["attention_factor"],
-        "short_attention_factor": first.parameters["attention_factor"],
-        "long_first_position": start,
-    }
-    exact = _piecewise(formula_of(first), formula_of(second), seam, start)
-    # each side alone might be named by chance
-    if theta is None or theta != second.parameters.get("rope_theta") or not (short and long):
-        return Form("rotary", "unknown frequencies", {**parameters, "short": first.name, "long": second.name})
-    parameters |= {"rope_theta": theta, "short_factor": short, "long_factor": long}
-    return Form("rotary", "longrope", parameters, exact)
-
-
-def two_sides(short: Form, long: Form, context: int) -> Form | None:
-    """Return longrope of the forms of calls within a context and of longer ones; None where they have no base together.
-
-    Its formula is that of the longer calls.
-    """
-    theta, pairs = short.parameters.get("rope_theta"), formula_of(short)(np.zeros(1, np.int64)).size // 2
-    divisors = _divisors(short, pairs), _divisors(long, pairs)
-    if theta is None or theta != long.parameters.get("rope_theta") or not all(divisors):
-        return None
-    # what the place in the graph says is the same on both sides
-    placed = {name: value for name, value in short.parameters.items() if name not in ("divisors", "factor")}
-    factor = long.parameters["attention_factor"]
-    parameters: dict[str, Parameter] = {**placed, "short_factor": divisors[0], "long_factor": divisors[1]}
-    parameters |= {"original_max_position_embeddings": context, "attention_factor": factor}
-    if short.parameters["attention_factor"] != factor:
-        parameters["short_attention_factor"] = short.parameters["attention_factor"]
-    return Form("rotary", "longrope", parameters, long.exact)
-
-
-def _divisors(form: Form, pairs: int) -> tuple[float, ...]:
-    """Return by what each pair is divided; nothing where that is not known."""
-    if form.name == "default":
-        return (1.0,) * pairs
-    divisors = form.parameters.get({"longrope": "divisors", "linear": "factor"}.get(form.name, ""), ())
-    if isinstance(divisors, float):
-        return (divisors,) * pairs
-    return tuple(float(divisor) for divisor in divisors) if isinstance(divisors, tuple) else ()
-
-
-def _piecewise(
-    short: Callable[[NDArray[np.int64]], Floats], long: Callable[[NDArray[np.int64]], Floats], seam: int, start: int
-) -> Callable[[NDArray[np.int64]], Floats]:
-    """Return the formula of the rows of two tables end to end, by row."""
-
-    def exact(rows: NDArray[np.int64]) -> Floats:
-        after = rows >= seam
-        shifted = np.where(after, rows - seam + start, 0)
-        return np.where(after[:, None], long(shifted), short(np.where(after, 0, rows)))
-
-    return exact
