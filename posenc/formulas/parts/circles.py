@@ -102,7 +102,7 @@ def held_in(numbers: Complexes) -> str:
     return next((name for name in HALVES if np.array_equal(rounded(parts, name), parts)), "float32")
 
 
-def rounded(numbers: Floats, name: str) -> Floats:
+def rounded(numbers: Array, name: str) -> Floats:
     """Return numbers as a half precision has them: its nearest ones, even of two. NumPy has no bfloat16."""
     if name == "float16":
         with np.errstate(over="ignore"):
