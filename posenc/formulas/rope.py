@@ -21,14 +21,12 @@ from posenc.formulas.parts.circles import (
     rounded,
 )
 from posenc.formulas.parts.decimals import shortest
-from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.formulas.parts.frequencies import Frequencies
 from posenc.formulas.parts.measured import Fitted, Measured
 from posenc.formulas.parts.turned import backward, rows_of
-from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.formulas.rope_types.geometric import geometric_forms
 from posenc.formulas.rope_types.longrope import longrope_forms
 from posenc.formulas.rope_types.ramps import ramp_forms
-from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import Spec
 
@@ -63,10 +61,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
 
     Frequencies without a closed form are said as they are measured.
     """
-    if len(seen.places) != 1:
-        return
-    if seen.layout:
-        yield from _of_pairs(seen) if seen.layout in LAYOUTS else ()
+    if len(seen.places) != 1 or seen.layout not in ("", *LAYOUTS):
         return
     positions = np.arange(len(seen.numbers)) + seen.first if seen.positions is None else seen.positions[0]
     circle = circle_of(seen.numbers.real, seen.numbers.imag)
@@ -78,10 +73,12 @@ def fit(seen: Observation) -> Iterator[Guess]:
     if _is_transform(measured):
         return
     forms = _forms(measured)
+    if seen.layout and not forms:
+        return  # another formula may say what turns these pairs
     others = [form.in_words() for form in forms[1:]]
     if len(others) > ALSO:
         others = [*others[:ALSO], f"{len(others) - ALSO} more"]
-    read: dict[str, Value] = {"inv_freq": tuple(measured.inv_freq.tolist())}
+    read: dict[str, Parameter] = {"inv_freq": tuple(measured.inv_freq.tolist())}
     inv_freq, amplitude, name = measured.inv_freq, measured.amplitude, "unknown frequencies"
     if forms:
         read, inv_freq, amplitude = dict(forms[0].parameters), forms[0].inv_freq, _amplitude(measured, forms[0])
@@ -92,12 +89,16 @@ def fit(seen: Observation) -> Iterator[Guess]:
         read["direction"], exact = "backward", backward(exact)
     # later rows of half precision are noise
     cosines, sines = np.split(exact(positions[: FIRST_ROWS + 1]), 2, axis=1)
-    # which features are a pair, and so what is typed, is told by the place where they turn
+    place: dict[str, Parameter] = {}
+    if seen.layout:
+        # else the place where they turn tells which features are a pair, and so what is typed
+        place = {"head_dim": seen.head_dim or 2 * seen.width, "rotary_dim": 2 * seen.width, "layout": seen.layout}
+    read = {**place, **read}
     yield Guess(
         read,
         cosines + 1j * sines,
         name,
-        typed={},
+        typed=_scheme(name, read)[1],
         exact=exact if forms else None,
         also=tuple(others),
         tolerance=first_errors(circle, positions, fitted) * circle.amplitude,
@@ -150,22 +151,6 @@ def _scheme(name: str, parameters: Mapping[str, Parameter]) -> tuple[str, dict[s
 
 def _kept(parameters: Mapping[str, Parameter], names: tuple[str, ...]) -> dict[str, Parameter]:
     return {name: parameters[name] for name in names if name in parameters}
-
-
-def _of_pairs(seen: Observation) -> Iterator[Guess]:
-    """Guess the base of pairs whose features are known from turns alone."""
-    share = np.arange(seen.width) / seen.width
-    positions = seen.first + np.arange(len(seen.numbers))
-    for base in bases_of(frequencies_of(seen.numbers), share):
-        angle = positions[:, None] * roformer(2 * seen.width, base)
-        named: dict[str, Value] = {
-            "head_dim": seen.head_dim or 2 * seen.width,
-            "rope_theta": base,
-            "layout": seen.layout,
-        }
-        if seen.head_dim > 2 * seen.width:
-            named["rotary_dim"] = 2 * seen.width
-        yield Guess(named, np.exp(1j * angle))
 
 
 def _forms(measured: Measured) -> list[Fitted]:

@@ -38,7 +38,6 @@ from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.unrecognised import moving, still_of
-from posenc_export.read.schemes import scheme_of
 from posenc_export.read.sections import sectioned
 from posenc_export.read.starts import start_findings
 from posenc_export.read.switching import switched
@@ -243,8 +242,9 @@ def _named(run: Run) -> list[Named]:
 
 
 def _may_be_a_side(named: Named) -> bool:
-    """Return whether values may be another side of an encoding: a recogniser named none, or a formula of one axis."""
-    return named.form.family == "not recognised" or named.form.name == "rope"
+    """Return whether values may be another side of an encoding: nobody named them, or by their numbers alone."""
+    is_followed = named.error is not None
+    return named.form.family == "not recognised" or (named.form.scheme == "rope" and not is_followed)
 
 
 def _encoding(
@@ -273,7 +273,7 @@ def _encoding(
         errors=errors,
         rounded=measuring.rounded(named),
         moved=form.moved,
-        scheme=scheme_of(form),
+        scheme=form.line,
     )
 
 

@@ -100,7 +100,8 @@ def _by_operator(run: Run, meeting: Meeting) -> Iterator[Claim]:
         return
     buckets, heads = shape_of(table.value)
     sizes = {"heads": heads, "num_buckets": buckets, "max_distance": far, "bidirectional": bool(ahead)}
-    yield replace(claim(run, Form("t5", "buckets", sizes), meeting, table), rows=buckets, positions="range")
+    form = Form("t5", "buckets", sizes, scheme="t5_bias", typed=sizes)
+    yield replace(claim(run, form, meeting, table), rows=buckets, positions="range")
 
 
 def _is_added(meeting: Meeting, place: int) -> bool:

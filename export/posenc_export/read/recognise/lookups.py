@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, spacing_of_dtype
 from posenc_export.read.recognise.trails import LOOKUPS, Trails, is_quantized, numbers_of, shape_of
 from posenc_export.read.values import Meeting, Position, Run
 
@@ -136,7 +136,13 @@ def learned_form(values: Array, rows: int, offset: int) -> Form | None:
     narrow = values.shape[1] < NARROW
     if values.shape[1] < 2 or (values[1:] == values[:-1]).all() or (narrow and is_smooth(values)):
         return None
-    return Form("learned", "table", {"rows": rows, "d_model": values.shape[1], "offset": offset})
+    return stored_rows(rows, values.shape[1], offset)
+
+
+def stored_rows(rows: int, width: int, offset: int) -> Form:
+    """Return the form of a table of rows that follow no formula."""
+    parameters: dict[str, Parameter] = {"rows": rows, "d_model": width, "offset": offset}
+    return Form("learned", "table", parameters, scheme="learned", typed={"d_model": width})
 
 
 def is_smooth(rows: Array) -> bool:

@@ -24,6 +24,7 @@ from posenc_export.read.recognise.lookups import (
     lookup_of,
     rows_lookup_form,
     rows_of,
+    stored_rows,
     table_of,
 )
 from posenc_export.read.recognise.masks import is_mask
@@ -159,8 +160,7 @@ def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
     rows = shape_of(table.value)[0]
     numbers = numbers_of(table.value)
     form = None if numbers is None else form_of_rows(numbers)
-    sizes = {"rows": rows, "d_model": shape_of(table.value)[1], "offset": 0}
-    item = claim(run, form or Form("learned", "table", sizes), meeting, table, rows=rows)
+    item = claim(run, form or stored_rows(rows, shape_of(table.value)[1], 0), meeting, table, rows=rows)
     source = "range" if ids is None else positions_of(run, ids.value, numbers_of(ids.value))
     yield replace(item, rows=rows, positions=source, error=None if form is None else error_of_rows(form, numbers))
 
