@@ -19,6 +19,7 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.families import FAMILIES, Family, Traits
 from posenc.parameters import Value
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
@@ -31,20 +32,6 @@ NEAR = 64
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
 Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "taken", "features", "coordinates", "factor"]
-Family = Literal[
-    "rotary",
-    "sinusoidal",
-    "learned",
-    "alibi",
-    "t5",
-    "relative",
-    "window",
-    "grid",
-    "timestep",
-    "temperature",
-    "not recognised",
-]
-"""What inspections call encodings of a kind."""
 Parameter = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
 Exact = Callable[[Integers], Floats]
 
@@ -117,7 +104,7 @@ class Observation:
         count = len(guess.numbers)
         if guess.numbers.shape != self.numbers[:count].shape or not count:
             return False
-        if self.numbers.dtype.kind in "iu":
+        if self.kind in ("index", "lookup"):
             return bool((self.numbers == guess.numbers).all())
         scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
         return self.off(guess) <= max(self.tolerance, guess.tolerance) * scale
@@ -180,6 +167,11 @@ class Form:
     scheme: str = ""
     typed: Mapping[str, Parameter] = field(default_factory=dict)
     off: float | None = field(default=None, compare=False)
+
+    @property
+    def traits(self) -> Traits:
+        """What is true of all encodings of its family."""
+        return FAMILIES[self.family]
 
     @property
     def line(self) -> str:
@@ -250,6 +242,15 @@ def fits(*kinds: Kind, family: Family, last: bool = False) -> Callable[[FitFunct
         return fit
 
     return register
+
+
+WITHOUT_FIT: Mapping[str, Family] = {"learned": "learned", "mrope": "rotary", "rope_layers": "rotary"}
+"""Schemes whose numbers follow no formula, or that of another scheme, by their families."""
+
+
+def family_of(scheme: str) -> Family | None:
+    """Return what inspections call encodings of a scheme; None where no file shows its numbers."""
+    return FITS[scheme].family if scheme in FITS.names() else WITHOUT_FIT.get(scheme)
 
 
 def find_scheme(seen: Observation) -> Form | None:

@@ -150,6 +150,11 @@ def _either(values: Integers, distance: Integers, rows: int, far: int, bidirecti
     return np.asarray(np.select([values == side for side in near], near, near[0]))
 
 
+def is_bucketed(form: Form) -> bool:
+    """Return whether a form has T5's buckets, of which a short call shows those of near distances alone."""
+    return "num_buckets" in form.parameters
+
+
 def on_edges(form: Form, length: int) -> Form:
     """Return a form with the distances of a call that lie on the edge of two rows: half precision rounds to either.
 

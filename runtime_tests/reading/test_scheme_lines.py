@@ -42,7 +42,7 @@ def places(before: int = 0) -> np.ndarray:
     return np.concatenate([np.zeros((before, 32), np.float32), np.concatenate([across[column], down[row]], 1)])
 
 
-def bias(slopes: np.ndarray, steps: np.ndarray = -np.abs(DISTANCE)) -> Form | None:
+def bias(slopes: np.ndarray, steps: np.ndarray) -> Form | None:
     """Return what a bias of slopes is."""
     return find_scheme(Observation("bias", slopes[:, None, None] * steps, SPACING))
 
@@ -56,7 +56,7 @@ TYPED: dict[str, Callable[[], Form | None]] = {
     "mrope": lambda: rotation("mrope", sections=(4, 2, 2), section_layout="sectioned"),
     "sinusoidal": lambda: form_of_rows(waves()),
     "learned": lambda: stored_rows(64, 16, 0),
-    "alibi": lambda: bias(slopes_of(4, 8.0)),
+    "alibi": lambda: bias(slopes_of(4, 8.0), -np.abs(DISTANCE)),
     "sincos_2d": lambda: form_of_grid(places()),
 }
 """Forms that a scheme has."""
@@ -66,7 +66,7 @@ UNTYPED: dict[str, Callable[[], Form | None]] = {
     "frequencies that were rounded": lambda: rotation("default", frequencies_dtype="float16"),
     "cosines first": lambda: form_of_rows(waves(cosines_first=True)),
     "a token of a class": lambda: form_of_grid(places(1)),
-    "slopes of no rule": lambda: bias(np.array([0.5, 0.1, 0.7])),
+    "slopes of no rule": lambda: bias(np.array([0.5, 0.1, 0.7]), -np.abs(DISTANCE)),
     "distances with a sign": lambda: bias(slopes_of(4, 8.0), DISTANCE),
 }
 """Forms that share their name with a scheme, or a family, and have what no scheme takes."""

@@ -45,8 +45,6 @@ from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.read.usual import is_spent, with_outputs
 from posenc_export.read.values import Run
 
-LAYERED = ("rotary", "alibi", "t5", "relative", "window", "temperature", "not recognised")
-"""Families that meet data in layers."""
 USUAL_BOUND = 1e-3
 SHARE = 0.4
 """The share of the time that a single interpretation may take."""
@@ -261,7 +259,7 @@ def _encoding(
         parameters=dict(form.parameters),
         also=form.also,
         nodes=named.nodes,
-        layers=layers if form.family in LAYERED else (),
+        layers=layers if form.traits.is_layered else (),
         tensors=named.tensors,
         stored=named.stored,
         dtype=named.dtype,

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posenc.formulas.fitting import Family, Parameter
+from posenc.formulas.families import FAMILIES, Family, Traits
+from posenc.formulas.fitting import Parameter
 
 SCHEMA_VERSION = 1
 """The version of what --json prints, whose fields docs/inspection.schema.json describes."""
@@ -127,6 +128,11 @@ class Encoding:
     moved: tuple[int, ...] = ()
     stored_dtype: str = ""
     scheme: str = ""
+
+    @property
+    def traits(self) -> Traits:
+        """What is true of all encodings of its family."""
+        return FAMILIES[self.family]
 
     @property
     def where(self) -> str:

@@ -41,7 +41,7 @@ def sectioned(graph: Graph, run: Run, named: list[Named], budget: Budget) -> lis
     roles = roles_of(graph)
     several = {item.name: item for item in graph.inputs if roles[item.name] == "places" and rows_axis(item) is not None}
     several = {name: item for name, item in several.items() if isinstance(run.values.get(name), Position)}
-    if not several or not any(entry.form.family == "rotary" for entry in named):
+    if not several or not any(entry.form.traits.is_turned for entry in named):
         return named
     apart = {name: _apart(item, _shape(run, name)) for name, item in several.items()}
     if not all(apart.values()):
@@ -54,7 +54,7 @@ def sectioned(graph: Graph, run: Run, named: list[Named], budget: Budget) -> lis
     found = []
     for entry in named:
         item = several.get(entry.positions)
-        if entry.form.family == "rotary" and item is not None:
+        if entry.form.traits.is_turned and item is not None:
             shape = _shape(run, item.name)
             axis = rows_axis(item)
             rows = _rows(run, moved, entry, apart[item.name], shape[axis or 0])

@@ -46,7 +46,7 @@ def switched(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list
         named: the encodings there.
         budget: how much another interpretation may cost.
     """
-    if not any(entry.form.family == "rotary" for entry in named) or "length" not in axes_of(graph).values():
+    if not any(entry.form.traits.is_turned for entry in named) or "length" not in axes_of(graph).values():
         return named
     smaller = replace(budget, value_bytes=min(BYTES, budget.value_bytes))
     for context in sorted(set(_compared(run)))[:TRIED]:
@@ -83,7 +83,7 @@ def _forms(graph: Graph, length: int, budget: Budget) -> Mapping[str, Named]:
 
 def _differs(entry: Named, there: Mapping[str, Named]) -> bool:
     other = there.get(entry.nodes[0])
-    if other is None or entry.form.family != "rotary" or other.form.parameters == entry.form.parameters:
+    if other is None or not entry.form.traits.is_turned or other.form.parameters == entry.form.parameters:
         return False
     ours, theirs = entry.form.parameters, other.form.parameters
     # frequencies without a rule are measured, a little differently at each length

@@ -218,10 +218,10 @@ def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Clai
     form = find_scheme(seen)
     if form is not None:
         item = claim(run, _continuous(seen, form), meeting, operand)
-        is_linear = form.family == "alibi"
+        # trained numbers are stored by distances or differences
         return replace(
             item,
-            rows=_stored_keys(run, operand, form) if is_linear else None,
+            rows=None if form.traits.is_trained else _stored_keys(run, operand, form),
             error=None if form.exact is None else form.off,
         )
     form = stored_by_distance(seen)

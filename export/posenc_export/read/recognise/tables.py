@@ -57,8 +57,6 @@ BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
 FEWEST_WAVES = 8
 """Features and rows that such a table has at least."""
 SAME = 2e-3
-TRAINED = ("learned",)
-"""Families of rows that follow no formula: tokens themselves may be such rows."""
 MOST_CLASSES = 2
 """Tokens of a class before those of places, at most."""
 DEEPEST = 4000
@@ -90,7 +88,8 @@ def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Mee
             item = shared.claim(meeting, operand, "added", partial(_added, run, axes, lookups, meeting, operand))
             # features of a number may be all that a graph gives
             item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
-            if item is not None and not (item.form.family in TRAINED and are_tokens(run, meeting, operand)):
+            # tokens themselves may be rows that follow no formula
+            if item is not None and not (item.form.traits.is_learned and are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
         taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)

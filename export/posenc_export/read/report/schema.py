@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from posenc.formulas.fitting import Family, Parameter
+from posenc.formulas.families import Family
+from posenc.formulas.fitting import Parameter
 from posenc_export.read.inspection import (
     Attended,
     Beyond,
