@@ -266,13 +266,13 @@ def prove(
         parameters: As for `export`.
         **settings: As for `export`.
     """
-    from posenc_export.proof.foreign.source import File, prove_source
+    from posenc_export.proof.foreign.source import SourceFile, prove_source
     from posenc_export.write.inputs.given import ports_of, renames_of
 
     source = str(against) if isinstance(against, PathLike) else against
     items, names = renames_of(inputs)
     return prove_source(
-        File(path_of(file, "file"), names, ports_of, *ports_of(items)), source, settings, parameters or {}, target
+        SourceFile(path_of(file, "file"), names, ports_of, *ports_of(items)), source, settings, parameters or {}, target
     )
 
 

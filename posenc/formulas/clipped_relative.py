@@ -13,7 +13,7 @@ from posenc.ports import Array, Floats, Integers
 
 
 @dataclass(frozen=True)
-class Rows:
+class ClippedTable:
     """The rows of a table in float64, as they stand there, and the parameters: all that the references know."""
 
     table: Floats
@@ -31,7 +31,7 @@ class Rows:
         return index, (relative == clipped) | (self.beyond == "clip")
 
 
-def reference(call: Call, *, rows: Rows) -> tuple[Array]:
+def reference(call: Call, *, rows: ClippedTable) -> tuple[Array]:
     """Return the bias in float64: each query times the row of each distance."""
     q = call.values[0].astype(np.float64)
     scale = 1 / np.sqrt(rows.table.shape[1]) if rows.scale is None else rows.scale
@@ -43,7 +43,7 @@ def reference(call: Call, *, rows: Rows) -> tuple[Array]:
     return (bias,)
 
 
-def added_values(call: Call, *, rows: Rows) -> tuple[Array]:
+def added_values(call: Call, *, rows: ClippedTable) -> tuple[Array]:
     """Return in float64 what is added to values: the sum over keys of probabilities times the row of each distance."""
     index, counts = rows.of_pairs(call.query[0], call.key[0])
     p = call.values[0].astype(np.float64) * counts * (1.0 if rows.scale is None else rows.scale)

@@ -12,7 +12,7 @@ from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Sincos2dParameters:
     """The parameters as a user gives them."""
 
     dim: int
@@ -32,7 +32,7 @@ class Parameters:
         return in_whole * (whole if self.base_size is None else self.base_size) / whole / self.interpolation_scale
 
 
-def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
+def reference(call: Call, *, parameters: Sincos2dParameters) -> tuple[Array]:
     """Return the output in float64: sines and cosines of row and column, in their layout."""
     pairs = parameters.dim // 4
     exponents = np.arange(pairs) / (pairs - 1 if parameters.spacing == "half" else pairs)

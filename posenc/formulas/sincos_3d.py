@@ -14,7 +14,7 @@ from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Sincos3dParameters:
     """The parameters as a user gives them; scales of frames, and of rows and columns."""
 
     dim: int
@@ -25,7 +25,7 @@ class Parameters:
     scales: tuple[float, float]
 
 
-def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
+def reference(call: Call, *, parameters: Sincos3dParameters) -> tuple[Array]:
     """Return the output in float64: per axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
     of_frame = parameters.dim // 4 if parameters.temporal is None else parameters.temporal
     of_place = (parameters.dim - of_frame) / 2
@@ -65,7 +65,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
         scales = [positive_guesses(1 / turn[0]) for turn in turns]
         for temporal, spatial in product(*scales):
             for base in bases_of(turns[1] * spatial, np.arange(half // 2) * 2.0 / half):
-                parameters = Parameters(seen.width, of_frame, base, order, "rows", (temporal, spatial))
+                parameters = Sincos3dParameters(seen.width, of_frame, base, order, "rows", (temporal, spatial))
                 (expected,) = reference(call_of(seen), parameters=parameters)
                 named = {"dim": seen.width, "temporal": of_frame, "base": base, "order": order}
                 divisors = {"spatial_interpolation_scale": spatial, "temporal_interpolation_scale": temporal}

@@ -13,7 +13,7 @@ from posenc.spec import Spec
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Sine2dParameters:
     """The parameters as a user gives them."""
 
     dim: int
@@ -25,7 +25,7 @@ class Parameters:
     tensor_layout: str
 
 
-def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]:
+def reference(spec: Spec, call: Call, *, parameters: Sine2dParameters) -> tuple[Array]:
     """Return the output in float64, by DETR's formula: see the scheme."""
     counts = call.positions if spec.positions == "mask" else call.positions + 1
     column, half = np.arange(parameters.dim // 2), parameters.dim // 2

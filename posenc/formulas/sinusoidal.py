@@ -13,7 +13,7 @@ from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
-class Rows:
+class SinusoidParameters:
     """The parameters of a row of sinusoids.
 
     Args:
@@ -29,7 +29,7 @@ class Rows:
     scale: float
 
 
-def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
+def reference(call: Call, *, rows: SinusoidParameters, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
     """Return the output in float64, from the formula alone, at the positions to compare."""
     d = call.values[0].shape[2] if rows.width is None else rows.width
     # (batch, seq, 1)
@@ -41,7 +41,7 @@ def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add
     return (call.values[0][:, call.picked].astype(np.float64) * grown + y,)
 
 
-def rows_at(positions: Floats, d: int, rows: Rows) -> Floats:
+def rows_at(positions: Floats, d: int, rows: SinusoidParameters) -> Floats:
     """Return the rows of positions, without a scale of their own: (..., 1) -> (..., d)."""
     column = np.arange(d)
     # with an odd d there is one sine more; fairseq's spacing leaves the last column 0
@@ -70,7 +70,9 @@ def fit(seen: Observation) -> Iterator[Guess]:
     if not pairing.cosines_first:
         given, padding_row = guess.parameters, int(found.start) + found.padding[0] if found.padding else None
         is_half = given["spacing"] == "half"
-        rows = Rows(pairing.width, found.frequencies.base, pairing.layout == "interleaved", is_half, padding_row, 1.0)
+        rows = SinusoidParameters(
+            pairing.width, found.frequencies.base, pairing.layout == "interleaved", is_half, padding_row, 1.0
+        )
         positions = found.start + np.arange(len(guess.numbers), dtype=np.float64)[:, None]
         expected = found.amplitude * rows_at(positions, pairing.width, rows)
         # a series of another divisor is none that the scheme has

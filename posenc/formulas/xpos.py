@@ -14,7 +14,7 @@ from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
-class Parameters:
+class XposParameters:
     """The parameters as a user gives them."""
 
     head_dim: int
@@ -24,7 +24,7 @@ class Parameters:
     center: int | str
 
 
-def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> tuple[Array, Array]:
+def reference(call: Call, *, parameters: XposParameters, pairs: rotation.Pairs) -> tuple[Array, Array]:
     """Return the outputs in float64, at every position."""
     positions = call.positions[..., None].astype(np.float64)
     share = 2 * np.arange(parameters.head_dim // 2) / parameters.head_dim

@@ -62,7 +62,7 @@ class WholeCaches(Returned):
         return self._round(angles.cos_q[0]), self._round(angles.sin_q[0])
 
 
-class Grid(Returned):
+class GridCosSin(Returned):
     """Cosines and sines of every place of a grid."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ class PrefixThenGrid(Returned):
         return torch.cat([cos.new_full(before, 1.0), cos], 1), torch.cat([sin.new_full(before, 0.0), sin], 1)
 
 
-class Offset(Returned):
+class OffsetCosSin(Returned):
     """Cosines and sines of positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
 
     def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,7 +105,7 @@ class Offset(Returned):
         return self.rounded(self.angles(positions.unsqueeze(0)))
 
 
-class Explicit(Returned):
+class ExplicitCosSin(Returned):
     """Cosines and sines of one position, or several, for each token of each sequence."""
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,7 +114,7 @@ class Explicit(Returned):
         return self.rounded(self.angles(positions))
 
 
-class FromMask(Returned):
+class MaskCosSin(Returned):
     """Cosines and sines of positions counted from an attention mask."""
 
     def forward(self, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,9 +148,9 @@ def join_cos_sin(
         tokens = alike, Axis(f"{prefix}+{'*'.join(axis.name for axis in places)}", "length")
     cos, sin = (Port(name, (*tokens, fixed(width)), spec.torch_dtype) for name in ("cos", "sin"))
     x = Port("x", (BATCH, *places, Axis("hidden", "features")), spec.torch_dtype)  # a start says no length
-    on_places = partial(PrefixThenGrid, prefix=prefix) if prefix else Grid
+    on_places = partial(PrefixThenGrid, prefix=prefix) if prefix else GridCosSin
     counted_by = on_places if on_grid else WholeCaches
-    forward = where.pick(implicit=counted_by, offset=Offset, explicit=Explicit, mask=FromMask)
+    forward = where.pick(implicit=counted_by, offset=OffsetCosSin, explicit=ExplicitCosSin, mask=MaskCosSin)
     module = forward(angles, spec, heads, repeat_pairs=repeat_pairs)
     shape = {"width": width, "interleaved": heads.interleaved}
     return Join("cos_sin", module, (x,) if offset or on_grid else (), (cos, sin), shape=shape)

@@ -19,7 +19,7 @@ class Layered(nn.Module):
         self.layers = nn.ModuleList(layers)
 
 
-class WholeCaches(Layered):
+class WholeLayers(Layered):
     """Cosines and sines of all positions, with no input."""
 
     def forward(self) -> list[Tensor]:
@@ -33,7 +33,7 @@ class WholeCaches(Layered):
 
 
 # Each way has a forward of its own: TorchScript and torch.export read the names of its inputs.
-class Offset(Layered):
+class OffsetLayers(Layered):
     """Cosines and sines of positions start..start+seq-1."""
 
     def forward(self, x: Tensor, start: Tensor) -> list[Tensor]:
@@ -46,7 +46,7 @@ class Offset(Layered):
         return outputs
 
 
-class Explicit(Layered):
+class ExplicitLayers(Layered):
     """Cosines and sines of the position of each token of each sequence."""
 
     def forward(self, positions: Tensor) -> list[Tensor]:
@@ -59,7 +59,7 @@ class Explicit(Layered):
         return outputs
 
 
-class FromMask(Layered):
+class MaskLayers(Layered):
     """Cosines and sines of positions counted from an attention mask."""
 
     def forward(self, mask: Tensor) -> list[Tensor]:
@@ -73,9 +73,9 @@ class FromMask(Layered):
 
 
 FORWARDS: Mapping[Positions, type[Layered]] = {
-    "implicit": WholeCaches,
-    "offset": Offset,
-    "explicit": Explicit,
-    "mask": FromMask,
+    "implicit": WholeLayers,
+    "offset": OffsetLayers,
+    "explicit": ExplicitLayers,
+    "mask": MaskLayers,
 }
 """The module for each way in which a call gives positions."""

@@ -86,7 +86,7 @@ class Rotated(nn.Module):
         return q.shape[self.seq_axis]
 
 
-class Implicit(Rotated):
+class ImplicitRotation(Rotated):
     """Queries and keys at the places of their own shape: 0..seq-1, or those of a grid."""
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,7 @@ class Implicit(Rotated):
         return self.rotate(q, k, self.angles.arange(sizes, q.device))
 
 
-class Offset(Rotated):
+class OffsetRotation(Rotated):
     """Queries and keys at positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,7 +109,7 @@ class Offset(Rotated):
         return self.rotate(q, k, self.angles(positions.unsqueeze(0)))
 
 
-class Explicit(Rotated):
+class ExplicitRotation(Rotated):
     """Queries and keys at one position, or several, for each token of each sequence."""
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,7 +119,7 @@ class Explicit(Rotated):
         return self.rotate(q, k, self.angles(positions))
 
 
-class FromMask(Rotated):
+class MaskRotation(Rotated):
     """Queries and keys at positions counted from an attention mask: padding moves no token."""
 
     def forward(self, q: Tensor, k: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,7 +138,7 @@ def join_heads(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> 
     # k may have fewer heads than q (grouped queries), and both have all places of a call.
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    forward = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)
+    forward = where.pick(implicit=ImplicitRotation, offset=OffsetRotation, explicit=ExplicitRotation, mask=MaskRotation)
     return Join("rotary", forward(angles, heads, spec.position_offset), (q, k), outputs, shape=shape)
 
 

@@ -20,7 +20,7 @@ from posenc.where import Where
 
 
 @dataclass(frozen=True)
-class Output:
+class RowsOutput:
     """What becomes of rows.
 
     Args:
@@ -50,7 +50,7 @@ class Rows(nn.Module):
     __constants__ = ("count_dtype",)
     count_dtype = None
 
-    def __init__(self, source: RowSource, spec: Spec, output: Output) -> None:
+    def __init__(self, source: RowSource, spec: Spec, output: RowsOutput) -> None:
         super().__init__()
         self.source = source
         self.add = output.kind == "add"
@@ -73,7 +73,7 @@ class Rows(nn.Module):
         return added(x, rows)
 
 
-class Implicit(Rows):
+class ImplicitRows(Rows):
     """Positions 0..seq-1, from the shape of x."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class Implicit(Rows):
         return self.join(x, rows)
 
 
-class Offset(Rows):
+class OffsetRows(Rows):
     """Positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
 
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class Offset(Rows):
         return self.join(x, self.source(positions, x.shape[2]).unsqueeze(0))
 
 
-class Explicit(Rows):
+class ExplicitRows(Rows):
     """Positions of each token of each sequence, as with left padding or packed sequences."""
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ class Explicit(Rows):
         return self.join(x, self.source(positions, x.shape[2]))
 
 
-class FromMask(Rows):
+class MaskRows(Rows):
     """Positions counted from an attention mask: padding on the left or the right moves no token."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class WholeTable(Rows):
         return rows[0].to(self.dtype)
 
 
-def join_rows(source: RowSource, where: Where, spec: Spec, output: Output) -> Join:
+def join_rows(source: RowSource, where: Where, spec: Spec, output: RowsOutput) -> Join:
     """Return the join that an output asks for.
 
     Raises:
@@ -156,7 +156,9 @@ def join_rows(source: RowSource, where: Where, spec: Spec, output: Output) -> Jo
             raise UnsupportedSpec(f"output=rows at {positions} has no x to take d_model=auto from: give a number")
         kind = where.pick(explicit=RowsAt, mask=RowsFromMask)
         return _alone(kind(source, spec, output), spec, BATCH, SEQ, fixed(output.width))
-    module = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)(source, spec, output)
+    module = where.pick(implicit=ImplicitRows, offset=OffsetRows, explicit=ExplicitRows, mask=MaskRows)(
+        source, spec, output
+    )
     # The axis of x has any size where each x says how wide a row is.
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
     x = Port("x", (BATCH, *where.places, dim), spec.torch_dtype)

@@ -90,7 +90,7 @@ class Bias(nn.Module):
         return bias
 
 
-class Implicit(Bias):
+class ImplicitBias(Bias):
     """Queries are the last of the keys."""
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class ImplicitValues(Bias):
         return self.last(p, p.shape[3]).to(self.dtype)
 
 
-class Offset(Bias):
+class OffsetBias(Bias):
     """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ class OffsetValues(Bias):
         return self.from_start(p, p.shape[3], start).to(self.dtype)
 
 
-class Explicit(Bias):
+class ExplicitBias(Bias):
     """Positions of each query and each key of each sequence."""
 
     def forward(self, positions_q: Tensor, positions_k: Tensor) -> Tensor:
@@ -194,7 +194,7 @@ class ExplicitQueryScores(Bias):
         return added(scores, self.at(positions_q, positions_k, q))
 
 
-class FromMask(Bias):
+class MaskBias(Bias):
     """Positions of keys counted from an attention mask, of which queries are the last."""
 
     def forward(self, q: Tensor, mask: Tensor) -> Tensor:
@@ -239,5 +239,5 @@ def forward_of(form: str, where: Where) -> type[Bias]:
         )
     if form == "scores":
         return where.pick(implicit=ImplicitScores, offset=OffsetScores, explicit=ExplicitScores, mask=FromMaskScores)
-    explicit = ExplicitQuery if form == "query_bias" else Explicit
-    return where.pick(implicit=Implicit, offset=Offset, explicit=explicit, mask=FromMask)
+    explicit = ExplicitQuery if form == "query_bias" else ExplicitBias
+    return where.pick(implicit=ImplicitBias, offset=OffsetBias, explicit=explicit, mask=MaskBias)

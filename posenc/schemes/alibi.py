@@ -104,7 +104,7 @@ def alibi(
         scale: of the bias; Falcon's is 1 / sqrt(head_dim), as it adds the bias before scores are scaled.
         bfloat16_slopes: round slopes to bfloat16, as Falcon does.
     """
-    sizes = bias.Output(output, heads)
+    sizes = bias.BiasPorts(output, heads)
     for name, value in (("bias_max", bias_max), ("scale", scale)):
         if not (value > 0 and np.isfinite(value)):
             raise ValueError(f"{name} must be a finite number above 0, got {value}")

@@ -15,7 +15,7 @@ import torch
 
 from posenc.encoding import Encoding
 from posenc.formulas.attention_temperature import factors, reference
-from posenc.joins.rows import Output
+from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats, Integers
 from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
@@ -62,7 +62,7 @@ def attention_temperature(spec: Spec, *, beta: float = 0.1, step: int = 8192, of
         dtype=getattr(torch, spec.angle_dtype),
         edges=_edges(spec.max_len, step, offset),
     )
-    return additive.encode(source, spec, Output("rows", 1), formula=formula)
+    return additive.encode(source, spec, RowsOutput("rows", 1), formula=formula)
 
 
 def _factors(positions: Integers, *, beta: float, step: int, offset: int) -> Floats:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from posenc.encoding import Encoding
-from posenc.formulas.clipped_relative import Rows, added_values, reference
+from posenc.formulas.clipped_relative import ClippedTable, added_values, reference
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_query import ByQuery
@@ -76,10 +76,10 @@ def clipped_relative(
     count = left + 1 + right
     table = Weights(weights, key, std).table({"left + 1 + right": count, "head_dim": head_dim}, (count, 64))
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
-    trained = Rows(table.double().numpy(), left, right, beyond, distance, scale)
+    trained = ClippedTable(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table
     rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
-    result = bias.Output(output, head_dim=rows.shape[1])
+    result = bias.BiasPorts(output, head_dim=rows.shape[1])
     if output == "values":
         if spec.positions in ("explicit", "mask"):
             raise UnsupportedSpec(f"output=values has no {spec.positions} form: {ONE_KEY}")

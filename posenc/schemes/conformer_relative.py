@@ -30,13 +30,13 @@ from posenc.call import Call, Formula
 from posenc.encoding import Encoding
 from posenc.formulas.conformer_relative import chunk_shift_reference, of_chunk, shift_reference
 from posenc.formulas.parts.rows import waves
-from posenc.joins.rows import Output
+from posenc.joins.rows import RowsOutput
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
 from posenc.sources.relative import encode as relative
-from posenc.sources.relative.conformer import Both, BothShift, Chunk, ChunkShift, Descending, Stored
+from posenc.sources.relative.conformer import Both, BothShift, Chunk, ChunkShift, Descending, DescendingRows
 from posenc.sources.relative.encode import RelativeRows
 from posenc.sources.rows import additive
 from posenc.spec import Spec, UnsupportedSpec
@@ -105,7 +105,7 @@ def conformer_relative(
     source = sincos(table, inverse_frequencies(d_model, base), interleaved=True)
     if style == "ascending":
         rows = partial(ascending, d_model=d_model, base=base)
-        return additive.encode(source, spec, Output("rows", d_model), formula=rows)
+        return additive.encode(source, spec, RowsOutput("rows", d_model), formula=rows)
     two_sided = style == "both"
     formula = partial(of_frames, two_sided=two_sided, stored=stored or 0, d_model=d_model, base=base)
     return _of_frames(source, spec, two_sided, stored, formula)
@@ -134,12 +134,12 @@ def _of_frames(source: SinCosMethod, spec: Spec, two_sided: bool, stored: int | 
     d_model = source.width
     module: RelativeRows = (Both if two_sided else Descending)(source, spec, d_model, interleaved=True)
     if stored is not None:
-        module = Stored(source, spec, d_model, stored=stored)
+        module = DescendingRows(source, spec, d_model, stored=stored)
     frames = replace(SEQ, most=source.end)
     x = Port("x", (BATCH, frames, fixed(d_model)), spec.torch_dtype)
     # from seq - 1 to 1 - seq
     length = Axis("-1+2*seq", "length") if two_sided else frames
-    rows = relative.Rows(
+    rows = relative.DistanceRows(
         module=module,
         inputs=(x,),
         output=Port("y", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
@@ -156,7 +156,7 @@ def _chunk(spec: Spec, past: int, future: int, d_model: int, base: float) -> Enc
     farthest = max(past, future)
     source = sincos(replace(spec, max_len=farthest + 1), timescales(d_model, base))
     length = fixed(past + 1 + future, "length")
-    rows = relative.Rows(
+    rows = relative.DistanceRows(
         module=Chunk(source, spec, d_model, past=past, future=future),
         inputs=(),
         output=Port("y", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),

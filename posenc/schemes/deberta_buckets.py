@@ -127,7 +127,7 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
     where = queries_and_keys(spec, end)
     module = forward_of("bias", where)(source, CountedPlaces(), getattr(torch, spec.index_dtype), 0)
-    values = bias.tensors(spec, bias.Output("bias"), where.places[0])
+    values = bias.tensors(spec, bias.BiasPorts("bias"), where.places[0])
     join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), spec.index_dtype),))
     return encoding(spec, where, bias.claims(source, spec), join, formula)
 

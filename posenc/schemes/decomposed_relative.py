@@ -22,7 +22,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window import two_products as decomposed
 from posenc.sources.window.encode import Sides
-from posenc.sources.window.two_products import Tables
+from posenc.sources.window.two_products import SideTables
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weight_files import names_in
 from posenc.weights import Weights
@@ -98,7 +98,7 @@ def _size(spec: Spec, size: int | tuple[int, ...] | None, window: Sides, scores:
     return sides
 
 
-def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: int | None) -> Tables:
+def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: int | None) -> SideTables:
     """Return the tables of differences of rows and of columns; raise ValueError, in one line, where they do not fit."""
     names = (weights.key, weights.key) if weights.file is None else _names(weights, names_in(weights.file))
     tables: list[Tensor] = []
@@ -108,7 +108,7 @@ def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: in
         head_dim = tables[0].shape[1]
         if len(tables[-1]) % 2 == 0:
             raise ValueError(f"weights: {name} must have 2 * {axis} - 1 rows, an odd number, got {len(tables[-1])}")
-    return Tables(*tables)
+    return SideTables(*tables)
 
 
 def _names(weights: Weights, tensors: tuple[str, ...]) -> tuple[str, str]:

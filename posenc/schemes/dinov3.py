@@ -93,7 +93,7 @@ def dinov3(
         pairs=rotation.Pairs(layout, tensor_layout, width == "full", prefix=prefix),
     )
     slopes = 2 * math.pi * _frequencies(head_dim // 4, rope_theta, min_period, max_period)
-    output_of = rotary.Output(output, width == "full", on_grid=True, prefix=prefix)
+    output_of = rotary.RotaryOutput(output, width == "full", on_grid=True, prefix=prefix)
     return rotary.encode(centered_angles(slopes, spec), spec, heads, output_of, formula=formula)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc.call import Formula
 from posenc.encoding import Encoding
-from posenc.formulas.parts.features import Parameters, banded, projected
+from posenc.formulas.parts.features import FeatureParameters, banded, projected
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
 from posenc.ranges import check_above, check_at_least
@@ -51,10 +51,10 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
-class Source:
+class FourierSource:
     """Cosines and sines of coordinates: how many of each, how many lie together in a row, and the largest angle."""
 
-    waves: family.Waves
+    waves: family.FeatureWaves
     pairs: int
     block: int
     max_angle: float
@@ -121,19 +121,23 @@ def fourier_features(
     """
     coordinates = Coordinates(in_features, span, inputs)
     _check(coordinates, kind, features, std)
-    parameters = Parameters(in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos)
+    parameters = FeatureParameters(
+        in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos
+    )
     if kind == "gaussian":
         source, formula = _gaussian(spec, coordinates, parameters, Weights(weights, key, std))
     else:
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
         source, formula = _banded(spec, kind, parameters, span), partial(banded, parameters=parameters)
     include, max_angle = in_features if include_input else 0, math.ceil(source.max_angle)
-    layout = family.Layout(source.pairs, source.block, cos_first=flip_sin_to_cos, include=include)
+    layout = family.ColumnLayout(source.pairs, source.block, cos_first=flip_sin_to_cos, include=include)
     x = coordinates.port(spec)
     return family.encode(source.waves, spec, x, layout, formula=formula, largest=lambda _: max_angle)
 
 
-def _gaussian(spec: Spec, coordinates: Coordinates, parameters: Parameters, weights: Weights) -> tuple[Source, Formula]:
+def _gaussian(
+    spec: Spec, coordinates: Coordinates, parameters: FeatureParameters, weights: Weights
+) -> tuple[FourierSource, Formula]:
     """Return waves along random or trained directions, and their reference."""
     alone = parameters.order in (None, "halves") and parameters.pi and parameters.max_freq is None
     _refuse(not alone, "order, pi and max_freq", "log or linear")
@@ -141,7 +145,7 @@ def _gaussian(spec: Spec, coordinates: Coordinates, parameters: Parameters, weig
     return _projection(spec, coordinates, matrix), partial(projected, matrix=matrix, parameters=parameters)
 
 
-def _banded(spec: Spec, kind: Kind, parameters: Parameters, span: float) -> Source:
+def _banded(spec: Spec, kind: Kind, parameters: FeatureParameters, span: float) -> FourierSource:
     """Return waves of octaves or bands of each number."""
     octaves = parameters.max_freq is None and kind != "linear"
     max_freq = MAX_FREQ if parameters.max_freq is None and not octaves else parameters.max_freq
@@ -151,7 +155,7 @@ def _banded(spec: Spec, kind: Kind, parameters: Parameters, span: float) -> Sour
     waves = _bands(spec, frequencies, span, octaves=octaves, pi=parameters.pi, by_number=order != "octaves")
     blocks = {"halves": frequencies.size, "octaves": parameters.in_features, "numbers": 1}
     max_angle = float(frequencies.max()) * span * (math.pi if parameters.pi else 1)
-    return Source(waves, frequencies.size, blocks[order], max_angle)
+    return FourierSource(waves, frequencies.size, blocks[order], max_angle)
 
 
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
@@ -178,11 +182,11 @@ def _matrix(coordinates: Coordinates, features: int | None, weights: Weights) ->
     return matrix.double().reshape(numbers, -1).numpy()
 
 
-def _projection(spec: Spec, coordinates: Coordinates, matrix: Floats) -> Source:
+def _projection(spec: Spec, coordinates: Coordinates, matrix: Floats) -> FourierSource:
     """Return the source of angles 2 pi (x @ matrix)."""
     logs, centered, pairs = coordinates.inputs == "logs", coordinates.inputs == "centered", matrix.shape[1]
     waves = sincos_of_projection(spec, matrix, coordinates.span, logs=logs, centered=centered)
-    return Source(waves, pairs, pairs, 2 * math.pi * coordinates.span * float(np.abs(matrix).sum(0).max()))
+    return FourierSource(waves, pairs, pairs, 2 * math.pi * coordinates.span * float(np.abs(matrix).sum(0).max()))
 
 
 def _frequencies(kind: Kind, count: int, max_freq: float | tuple[float, ...] | None, numbers: int) -> Floats:
@@ -209,7 +213,9 @@ def _highest(max_freq: float | tuple[float, ...], count: int, numbers: int) -> F
     return np.broadcast_to(np.asarray(limits) / 2, numbers)
 
 
-def _bands(spec: Spec, frequencies: Floats, span: float, *, octaves: bool, pi: bool, by_number: bool) -> family.Waves:
+def _bands(
+    spec: Spec, frequencies: Floats, span: float, *, octaves: bool, pi: bool, by_number: bool
+) -> family.FeatureWaves:
     if octaves:
         return sincos_of_octaves(spec, len(frequencies), span, pi=pi, by_number=by_number)
     return sincos_of_bands(spec, frequencies, span, pi=pi, by_number=by_number)

@@ -92,7 +92,7 @@ def interpolated(
     kernel = (mode == "bicubic", antialias, align_corners, offset)
     held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
-    rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
+    rows = interpolation.ResampledGrid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
     # the reference begins with the rows as they are stored
     exact, how, add = table.double().numpy(), Resampling(*kernel), output == "add"
     learned = exact[prefix:].reshape(*held, -1)

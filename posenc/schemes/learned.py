@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.formulas.learned import reference
-from posenc.joins.rows import Output
+from posenc.joins.rows import RowsOutput
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
 from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
@@ -81,7 +81,7 @@ def learned(
     rows_of = {name: LearnedTable(table[first : first + spec.max_len].contiguous()) for name, table in tables.items()}
     slots = [rows_of[name] for name in keys]
     several = SummedTables(slots) if len(slots) > 1 else None
-    returned = Output(output, slots[0].weight.shape[1], ends=several.ends if several else ())
+    returned = RowsOutput(output, slots[0].weight.shape[1], ends=several.ends if several else ())
     return additive.encode(several or slots[0], spec, returned, formula=formula)
 
 

@@ -85,7 +85,7 @@ def mrope(
     axes = PairAxes(exact, sections, section_layout)
     pairs = rotation.Pairs(layout, tensor_layout, width == "full", apart=apart)
     formula = partial(reference, axes=axes, pairs=pairs)
-    output_of = rotary.Output(output, width == "full")
+    output_of = rotary.RotaryOutput(output, width == "full")
     angles = _apart(spec, rope, sections, output) if apart else _angles(spec, rope, axis_of_pair)
     return rotary.encode(angles, spec, heads, output_of, formula=formula)
 

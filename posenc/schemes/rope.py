@@ -76,7 +76,7 @@ def rope(
         angles_of(frequencies, spec),
         spec,
         heads,
-        rotary.Output(output, width == "full"),
+        rotary.RotaryOutput(output, width == "full"),
         formula=formula,
         probe_lengths=frequencies.edges,
     )

@@ -51,4 +51,4 @@ def rope_2d(
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
     if head_dim % 4:
         raise ValueError(f"head_dim must be a multiple of 4, half for rows and half for columns, got {head_dim}")
-    return encode(spec, square(rope_theta, head_dim), heads, rotary.Output(output, width == "full"))
+    return encode(spec, square(rope_theta, head_dim), heads, rotary.RotaryOutput(output, width == "full"))

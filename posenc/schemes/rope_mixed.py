@@ -79,7 +79,7 @@ def rope_mixed(
     check_table(spec, 2 * count * pairs)
     shape = Heads(2 * pairs, 2 * pairs, "interleaved", tensor_layout, count=count)
     formula = partial(reference, frequencies=frequencies, pairs=rotation.Pairs("interleaved", tensor_layout))
-    return rotary.encode(head_angles(spec, frequencies, shape), spec, shape, rotary.Output(), formula=formula)
+    return rotary.encode(head_angles(spec, frequencies, shape), spec, shape, rotary.RotaryOutput(), formula=formula)
 
 
 def _drawn(heads: int, head_dim: int, rope_theta: float, key: str | None, layer: int | None) -> Tensor:

@@ -108,7 +108,7 @@ def rope_nd(
     parts = _parts(axial) if layout == "axis_halves" else 1
     pairs = "interleaved" if tiled else layout
     heads = Heads(head_dim, sum(axes_dim), pairs, tensor_layout, parts=parts, apart=tiled)
-    return encode(spec, axial, heads, rotary.Output(output, width == "full", on_grid=True))
+    return encode(spec, axial, heads, rotary.RotaryOutput(output, width == "full", on_grid=True))
 
 
 def _check_fits(axial: Axial, spec: Spec, head_dim: int) -> None:
@@ -133,7 +133,7 @@ def _parts(axial: Axial) -> int:
     return len(axial.widths)
 
 
-def encode(spec: Spec, axial: Axial, heads: Heads, output: rotary.Output) -> Encoding:
+def encode(spec: Spec, axial: Axial, heads: Heads, output: rotary.RotaryOutput) -> Encoding:
     """Return the encoding whose pairs are shared out among axes."""
     check_table(spec, sum(axial.widths) * (2 if axial.tiled else 1))
     pairs = rotation.Pairs(heads.layout, heads.tensor_layout, output.full, parts=heads.parts, apart=heads.apart)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.formulas.sincos_2d import Parameters, reference
+from posenc.formulas.sincos_2d import Sincos2dParameters, reference
 from posenc.ports import Floats
 from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
@@ -28,7 +28,7 @@ FEW = 256
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class AxisCoordinates:
     """The coordinates of places along an axis: 0, 1, ... times a step.
 
     Args:
@@ -108,12 +108,12 @@ def sincos_2d(
     check_above(1, base=base)
     check_above(0, interpolation_scale=interpolation_scale)
     check_at_least(1, crop=crop, base_size=base_size)
-    where = Coordinates(crop, base_size, interpolation_scale)
+    where = AxisCoordinates(crop, base_size, interpolation_scale)
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
     column_first, add = order == "column_first", output == "add"
     grid_layout = grid.GridLayout(("height", "width"), (1, 0) if column_first else (0, 1), layout, add)
-    parameters = Parameters(dim, base, order, layout, output, spacing, crop, base_size, interpolation_scale)
+    parameters = Sincos2dParameters(dim, base, order, layout, output, spacing, crop, base_size, interpolation_scale)
     formula = partial(reference, parameters=parameters)
     return grid.encode([source, source], [dim // 2] * 2, spec, grid_layout, formula=formula, step=where.step)
 
@@ -124,7 +124,7 @@ def frequencies(features: int, base: float, spacing: str) -> Floats:
     return np.asarray(float(base) ** (-np.arange(pairs) / (pairs - (spacing == "half"))))
 
 
-def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bool) -> AxisRows:
+def _source(spec: Spec, inv_freq: Floats, where: AxisCoordinates, *, interleaved: bool) -> AxisRows:
     if where.relative:
         whole = AxisFraction(float(where.base or 1) / where.scale, shift=-1.0)
         return fraction_rows(whole, inv_freq, spec, interleaved=interleaved)

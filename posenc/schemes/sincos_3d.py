@@ -9,7 +9,7 @@ from functools import partial
 from typing import Literal
 
 from posenc.encoding import Encoding
-from posenc.formulas.sincos_3d import Parameters, reference
+from posenc.formulas.sincos_3d import Sincos3dParameters, reference
 from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
@@ -76,7 +76,7 @@ def sincos_3d(
         ("frames", "height", "width"), (0, 2, 1) if order == "column_first" else (0, 1, 2), add=output == "add"
     )
     divisors = (temporal_interpolation_scale, spatial_interpolation_scale)
-    formula = partial(reference, parameters=Parameters(dim, temporal, base, order, output, divisors))
+    formula = partial(reference, parameters=Sincos3dParameters(dim, temporal, base, order, output, divisors))
     return grid.encode([by_frame, by_place, by_place], widths, spec, layout, formula=formula, step=1 / min(scales))
 
 

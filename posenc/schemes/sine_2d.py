@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal
 
 from posenc.encoding import Encoding
-from posenc.formulas.sine_2d import Parameters, reference
+from posenc.formulas.sine_2d import Sine2dParameters, reference
 from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
@@ -77,7 +77,7 @@ def sine_2d(
         add=False,
         channels_first=tensor_layout == "bdhw",
     )
-    parameters = Parameters(dim, temperature, normalize, scale, shift, order, tensor_layout)
+    parameters = Sine2dParameters(dim, temperature, normalize, scale, shift, order, tensor_layout)
     formula = partial(reference, spec, parameters=parameters)
     if spec.positions == "mask":
         return grid.encode_masked(source, dim // 2, spec, layout, formula=formula)

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Literal
 
 from posenc.encoding import Encoding, RowSource
-from posenc.formulas.sinusoidal import Rows, reference
-from posenc.joins.rows import Output
+from posenc.formulas.sinusoidal import SinusoidParameters, reference
+from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats
 from posenc.ranges import check_above, check_not_zero
 from posenc.scheme import scheme
@@ -74,12 +74,14 @@ def sinusoidal(
     """
     _check(d_model, base, strict_even, spacing)
     width = None if d_model == "auto" else d_model
-    rows = Rows(width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key))
+    rows = SinusoidParameters(
+        width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key)
+    )
     of_x = _scale_x(scale_x, width, output)
     formula = partial(
         reference, rows=rows, scale=scale if weights is None else rows.scale, scale_x=scale_x, add=output == "add"
     )
-    returned = Output(output, width, scale_x=of_x, scale=rows.scale)
+    returned = RowsOutput(output, width, scale_x=of_x, scale=rows.scale)
     return additive.encode(_source(spec, rows), spec, returned, formula=formula)
 
 
@@ -116,7 +118,7 @@ def _scale_x(scale_x: float | str, width: int | None, output: str) -> float:
     return number
 
 
-def _source(spec: Spec, rows: Rows) -> RowSource:
+def _source(spec: Spec, rows: SinusoidParameters) -> RowSource:
     if rows.width is None:
         source = self_adjusting_sincos(spec, rows.base, interleaved=rows.interleaved, scale=rows.scale)
         return with_zero_row(source, rows.padding_row)

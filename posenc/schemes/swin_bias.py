@@ -18,7 +18,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.swin_bias import reference
 from posenc.ports import Integers
 from posenc.scheme import Unsupported, scheme
-from posenc.sources.interpolated.encode import SUMS, Grid
+from posenc.sources.interpolated.encode import SUMS, ResampledGrid
 from posenc.sources.interpolated.modules import Resample2d
 from posenc.sources.interpolated.weights import Filter
 from posenc.sources.window import encode as windows
@@ -86,11 +86,11 @@ def swin_bias(
         index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
         return windows.encode(spec, table, index, formula, scores=scores)
     windows.check_any(scores=scores)
-    grid = Grid(*_parts(table, sides, class_token), Filter(cubic=interpolation == "bicubic"))
+    grid = ResampledGrid(*_parts(table, sides, class_token), Filter(cubic=interpolation == "bicubic"))
     return _dynamic(spec, grid, sides, formula)
 
 
-def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Formula) -> Encoding:
+def _dynamic(spec: Spec, grid: ResampledGrid, sides: Sides, formula: Formula) -> Encoding:
     """Return the encoding of a window as large as each x, its table resampled in the graph."""
     dtype, class_token = getattr(torch, spec.torch_dtype), len(grid.prefix) > 0
     plane = Resample2d(grid.weight, grid.filter)

@@ -64,7 +64,7 @@ def t5_bias(
     future = past[1:] + single + growing if bidirectional else past[:0]
     rows = table[torch.from_numpy(np.concatenate([past[::-1], future]))].contiguous()
     formula = partial(reference, weight=table.double().numpy(), far=max_distance, bidirectional=bidirectional)
-    return bias.encode(ByDistance(rows, last), spec, bias.Output(output, table.shape[1]), formula=formula)
+    return bias.encode(ByDistance(rows, last), spec, bias.BiasPorts(output, table.shape[1]), formula=formula)
 
 
 def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, int]:

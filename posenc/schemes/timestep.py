@@ -72,7 +72,7 @@ def timestep(
     formula = partial(
         reference, dim=dim, first=flip_sin_to_cos, shift=downscale_freq_shift, scale=scale, period=max_period
     )
-    layout = features.Layout(pairs, pairs, cos_first=flip_sin_to_cos, zero=dim % 2 == 1)
+    layout = features.ColumnLayout(pairs, pairs, cos_first=flip_sin_to_cos, zero=dim % 2 == 1)
     encode = _of_floats if steps == "float" else _of_integers
     return encode(spec, inv_freq, partial(features.encode, spec=spec, layout=layout, formula=formula))
 

@@ -156,7 +156,7 @@ def transformer_xl(
     inputs, output_axis = _ports_of_rows(attention, end)
     ports = [Port(name, (BATCH, axis, fixed(d_model)), spec.torch_dtype) for name, axis in inputs.items()]
     kind = {"causal": Causal, "uni": Uni, "bi": Bi}[attention]
-    rows = relative.Rows(
+    rows = relative.DistanceRows(
         module=kind(source, spec, d_model, interleaved=False, clamp=clamp_len),
         inputs=tuple(ports),
         output=Port("y", (fixed(1, "batch"), output_axis, fixed(d_model)), spec.torch_dtype),

@@ -14,7 +14,7 @@ import torch
 
 from posenc.encoding import Encoding
 from posenc.formulas.parts import rotation
-from posenc.formulas.xpos import Parameters, reference
+from posenc.formulas.xpos import XposParameters, reference
 from posenc.joins.apply_rotary import Heads
 from posenc.ranges import check_above
 from posenc.rope_types import Rope
@@ -75,9 +75,9 @@ def xpos(
     _check_fits(spec, fade)
     inv_freq = Rope("default", head_dim, rope_theta, {}).at(1).inv_freq
     angles = XPosAngles(StaticAngles(sincos(spec, inv_freq)), fade, getattr(torch, spec.angle_dtype))
-    parameters = Parameters(head_dim, rope_theta, gamma, scale_base, center)
+    parameters = XposParameters(head_dim, rope_theta, gamma, scale_base, center)
     formula = partial(reference, parameters=parameters, pairs=rotation.Pairs(layout, tensor_layout))
-    return rotary.encode(angles, spec, heads, rotary.Output(), formula=formula)
+    return rotary.encode(angles, spec, heads, rotary.RotaryOutput(), formula=formula)
 
 
 def _fade(spec: Spec, head_dim: int, gamma: float, scale_base: float, center: int | None) -> Fade:

@@ -13,7 +13,7 @@ import pytest
 from helpers.bundles import edit, put, replace_array, sign
 from helpers.shared import Cli
 from posenc import memory
-from posenc_export.bundle.headers import Stored
+from posenc_export.bundle.headers import GoldenArrays
 from posenc_export.bundle.schema import read_manifest
 from posenc_export.common.errors import BadInput
 
@@ -96,7 +96,7 @@ def test_an_array_whose_size_nothing_says_has_a_bound(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive, archive.open("c/y.rows.npy", "w") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (2**28,)})
     with zipfile.ZipFile(path) as archive, pytest.raises(ValueError, match="268,435,456 numbers, expected at most"):
-        Stored(archive).read("c/y.rows", (None,), "int64")
+        GoldenArrays(archive).read("c/y.rows", (None,), "int64")
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter import ExportOptions, write_bundle
 from posenc_export.proof.exporter.identifying import facts_for
-from posenc_export.write.formats import FORMATS, Request
+from posenc_export.write.formats import FORMATS, WriteRequest
 from posenc_export.write.targets.scheme import scheme_target
 
 WRITTEN = ("onnx", "torchscript", "pt2", "header", "header-c99")
-REQUEST = Request((), 70)
+REQUEST = WriteRequest((), 70)
 OTHER = "0" * 64
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers.shared import Cli, one_of_each, with_tests
-from posenc_export.cli.output.progressing import Lines, Steps, progress
+from posenc_export.cli.output.progressing import Lines, StepCount, progress
 from posenc_export.proof.exporter import ExportOptions, steps
 from posenc_export.proof.judging.verdict import ValidateOptions
 
@@ -110,14 +110,14 @@ def test_validate_counts_its_steps(cli: Cli, small_bundle: Path) -> None:
 
 
 def test_what_follows_a_colon_is_the_same_step() -> None:
-    shown = Steps()
+    shown = StepCount()
     shown.expect(2)
     for text in ("building the C++ runner: 1 of 9", "building the C++ runner: 2 of 9", "exporting onnx"):
         shown(text)
     assert (shown.done, shown.known) == (2, 2)
     shown("writing")  # one more than was known
     assert str(shown).startswith("step 3 of 3, 0 s: writing")
-    assert str(Steps("a \x1b[2J")) == r"0 s: a \x1b[2J"
+    assert str(StepCount("a \x1b[2J")) == r"0 s: a \x1b[2J"
 
 
 def test_lines_that_stay_are_printed_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from helpers.longer import ROWS, buffered, foreign_file, session
 from helpers.shared import Cli
 from posenc_export.common.errors import BadInput
 from posenc_export.read.extend import extend as parent
-from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.request import ExtendRequest
 from posenc_export.read.extend.result import CommonRun, Extended
 from posenc_export.read.graph.read import read_graph
 from posenc_export.read.interpret.run import interpret
@@ -135,7 +135,7 @@ def test_the_file_that_is_read_is_replaced_by_force_alone(tmp_path: Path) -> Non
 def test_a_file_whose_outputs_differ_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, honest = buffered(tmp_path), parent._done
 
-    def differing(step: str, request: Request) -> object:
+    def differing(step: str, request: ExtendRequest) -> object:
         said = honest(step, request)
         if isinstance(said, dict) and step == "call":
             said["runs"][0]["difference"] = 1.0

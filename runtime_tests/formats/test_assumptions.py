@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Tolerance, no_tables
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc_export.common.errors import ExportFailed
-from posenc_export.write.formats import Request
+from posenc_export.write.formats import WriteRequest
 from posenc_export.write.formats.capture import findings
 from posenc_export.write.formats.exported_program import capture_program
 
@@ -53,7 +53,7 @@ def captured(module: nn.Module) -> torch.export.ExportedProgram:
         "module", module, (X,), (X,), lambda *_: {}, lambda _: zero, lambda _: zero, no_tables("none"), fresh=fresh
     )
     trace, long = {"batch": 3, "seq": 11}, {"batch": 3, "seq": 64}
-    return capture_program(encoding, Request(at(trace), 64, at=at, other_sizes={"batch": 2, "seq": 7}, long=long))
+    return capture_program(encoding, WriteRequest(at(trace), 64, at=at, other_sizes={"batch": 2, "seq": 7}, long=long))
 
 
 def test_an_assumption_that_changes_no_number_is_a_note_and_the_program_takes_both_sides() -> None:

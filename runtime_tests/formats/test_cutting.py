@@ -13,7 +13,7 @@ from posenc.ports import Array, Axis, Port, fixed
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.proof.runtimes import RunFailed
 from posenc_export.proof.runtimes.onnx_runtime import part_runner
-from posenc_export.proof.stored.rows_read import Calls, axes_read, rows_read
+from posenc_export.proof.stored.rows_read import GoldenCalls, axes_read, rows_read
 from posenc_export.write.formats.onnx.cutting import counts, from_elsewhere, pruned, start_input
 from posenc_export.write.formats.onnx.tensors import look_ups, stored_tensors
 
@@ -135,14 +135,14 @@ def test_the_rows_that_a_case_reads(
     whole = make()
     tensors = stored_tensors(whole, tmp_path)
     assert (list(tensors), axes_read(whole, tensors)) == (["table"], {"table": 0})
-    read = rows_read(whole, tensors, Calls((X,), (replace(X, name="y"),), tmp_path, [golden(seq)]))["table"]
+    read = rows_read(whole, tensors, GoldenCalls((X,), (replace(X, name="y"),), tmp_path, [golden(seq)]))["table"]
     assert np.flatnonzero(read.read).tolist() == np.flatnonzero(read.compared).tolist() == list(rows)
 
 
 def test_of_an_output_that_is_kept_in_part_those_rows_count(tmp_path: Path) -> None:
     whole = rows_of_range()
     in_part = replace(golden(9), rows={"y": np.array([0, 5, 6])})
-    calls = Calls((X,), (replace(X, name="y"),), tmp_path, [in_part])
+    calls = GoldenCalls((X,), (replace(X, name="y"),), tmp_path, [in_part])
     read = rows_read(whole, stored_tensors(whole, tmp_path), calls)["table"]
     assert (np.flatnonzero(read.read).tolist(), np.flatnonzero(read.compared).tolist()) == ([0, 1, 2, 3, 4], [0, 2, 3])
 

@@ -23,8 +23,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import ExportFailed
 from posenc_export.proof.judging.verdict import ValidateOptions, worst
 from posenc_export.proof.running.run import validate_bundle
-from posenc_export.write.formats import Request
-from posenc_export.write.formats.calls import Calls, calls_of
+from posenc_export.write.formats import WriteRequest
+from posenc_export.write.formats.calls import ModuleCalls, calls_of
 from posenc_export.write.formats.exported_program import capture_program
 from posenc_export.write.formats.guards import too_narrow
 from posenc_export.write.targets.scheme import scheme_target
@@ -58,7 +58,7 @@ def test_a_program_of_torch_export_agrees(
 def test_what_is_assumed_is_tried_at_calls_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     rope = posenc.build("rope_2d", Spec("dynamic", "exact", "implicit", 70), head_dim=16)
     program: Any = SimpleNamespace(_guards_code=["L['q'].size()[2] != 127", "L['q'].size()[3] != 1000"])
-    monkeypatch.setattr(Calls, "takes", lambda *_: True)
+    monkeypatch.setattr(ModuleCalls, "takes", lambda *_: True)
     broken = dict(too_narrow(program, rope.module, calls_of(rope), 70))
     assert broken.keys() == set(program._guards_code)
     shapes = [port.shape(sizes) for calls in broken.values() for sizes in calls for port in rope.inputs]
@@ -108,7 +108,9 @@ class Branching(torch.nn.Module):
 
 def test_a_branch_of_a_scheme_is_no_guard_to_take_out() -> None:
     encoding = replace(posenc.build("sinusoidal", Spec("dynamic", max_len=70), d_model=4), module=Branching())
-    request = Request((torch.zeros(2, 5, 4),), 70, at=lambda sizes: (torch.zeros(sizes["batch"], sizes["seq"], 4),))
+    request = WriteRequest(
+        (torch.zeros(2, 5, 4),), 70, at=lambda sizes: (torch.zeros(sizes["batch"], sizes["seq"], 4),)
+    )
     with pytest.raises(ExportFailed, match=r"seq // 2\) != 1, and .* is none: the module branches"):
         capture_program(encoding, request)
 

@@ -13,10 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 from posenc.encoding import Encoding, Tolerance, no_tables
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc_export.common.errors import ExportFailed, first_line
-from posenc_export.write.formats import Request, quiet
+from posenc_export.write.formats import WriteRequest, quiet
 from posenc_export.write.formats.onnx import attention
 from posenc_export.write.formats.onnx.refusals import why
-from posenc_export.write.formats.onnx.traced import Traced, traced
+from posenc_export.write.formats.onnx.traced import TracedGraph, traced
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 SIZES, OTHER = {"batch": 3, "seq": 11}, {"batch": 2, "seq": 7}
@@ -114,7 +114,7 @@ def test_no_line_holds_escape_codes() -> None:
     assert first_line(RuntimeError("\x1b[96mThis is step 3/3\x1b[0m of\nmore")) == "This is step 3/3 of"
 
 
-def own(module: nn.Module, inputs: int = 1) -> tuple[Encoding, Request]:
+def own(module: nn.Module, inputs: int = 1) -> tuple[Encoding, WriteRequest]:
     ports = tuple(Port(f"x{i}", X.axes, "float32") for i in range(inputs))
     out = Port("y", (BATCH, SEQ, fixed(8)), "float32")
     none = no_tables("none")
@@ -124,7 +124,7 @@ def own(module: nn.Module, inputs: int = 1) -> tuple[Encoding, Request]:
     def at(sizes: Any) -> tuple[Tensor, ...]:
         return drawn(*(port.shape(sizes) for port in ports))
 
-    return encoding, Request(at(SIZES), 64, at=at, other_sizes=OTHER)
+    return encoding, WriteRequest(at(SIZES), 64, at=at, other_sizes=OTHER)
 
 
 class Recurrent(nn.Module):
@@ -141,7 +141,7 @@ class Recurrent(nn.Module):
 
 def test_a_recurrent_network_is_traced() -> None:
     program = traced(*own(Recurrent().eval()), "a reason", branches=False)
-    assert isinstance(program, Traced)
+    assert isinstance(program, TracedGraph)
     assert "LSTM" in {node.op_type for node in onnx.load_from_string(program.model).graph.node}
     assert program.findings.notes == (
         "written by torch.onnx.export(dynamo=False), the TorchScript-based exporter: a reason",
@@ -213,4 +213,4 @@ def test_what_asks_for_sizes_is_traced_where_torch_export_knows_the_answers() ->
 def test_it_writes_no_newer_opset_than_it_knows() -> None:
     encoding, request = own(Branches(lambda x: True))
     with pytest.raises(ExportFailed, match="writes opsets up to 20"):
-        traced(encoding, Request(request.trace, 64, opset=23, at=request.at, other_sizes=OTHER), "", branches=True)
+        traced(encoding, WriteRequest(request.trace, 64, opset=23, at=request.at, other_sizes=OTHER), "", branches=True)

@@ -14,7 +14,7 @@ from helpers.shared import with_tests
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
 from posenc_export.proof.exporter import ExportOptions, write_bundle
-from posenc_export.write.formats import Digests, Request
+from posenc_export.write.formats import Digests, WriteRequest
 from posenc_export.write.formats.torchscript import _digests, script
 from posenc_export.write.targets.scheme import scheme_target
 
@@ -50,7 +50,7 @@ def test_a_file_is_the_same_whatever_was_exported_before(tmp_path: Path) -> None
 
     def scripted(scheme: str) -> Digests:
         target = scheme_target(scheme, Spec("dynamic", max_len=20), SCHEMES[scheme].samples[0], 0)
-        return _digests(script(target.encoding, Request((), 20)))
+        return _digests(script(target.encoding, WriteRequest((), 20)))
 
     first, other, again = map(scripted, ("decomposed_relative", "swin_bias", "decomposed_relative"))
     assert first == again != other

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from helpers.foreign.files import foreign_files
 from helpers.graph_files import written
-from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.request import ExtendRequest
 from posenc_export.read.extend.work import Work, extended
 from posenc_export.read.values import Array
 
@@ -69,7 +69,7 @@ def longer(path: Path, max_len: int = 0, *, exact: bool = False, keep_rows: bool
     """Extend a file in this process, into a folder beside it, and return the work that was done."""
     folder = Path(tempfile.mkdtemp(dir=path.parent))
     made = str(folder / "longer.onnx")
-    request = Request(str(path), path.name, str(folder), made, "tables", max_len=max_len, exact=exact)
+    request = ExtendRequest(str(path), path.name, str(folder), made, "tables", max_len=max_len, exact=exact)
     return extended(replace(request, keep_rows=keep_rows, encoding=encoding))[1]
 
 

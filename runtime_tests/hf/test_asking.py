@@ -11,13 +11,13 @@ from posenc.ports import Feeds
 from posenc.scheme import build
 from posenc.spec import Spec
 from posenc_models import read_config
-from posenc_models.asking import CannotAsk, Model, Question, model_of
+from posenc_models.asking import CannotAsk, OwnModel, Question, model_of
 from posenc_models.asking.rotary import layers_of
 
 pytest.importorskip("transformers")
 
 
-def error(model: Model, asked: Question, feeds: Feeds) -> float:
+def error(model: OwnModel, asked: Question, feeds: Feeds) -> float:
     """Return by how much a model is off from the float64 reference of what was read: of the largest number."""
     reference = build(asked.reading.scheme, Spec("dynamic"), **asked.reading.parameters).reference(feeds, None)
     outputs = model.call(feeds)

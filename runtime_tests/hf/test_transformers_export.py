@@ -28,7 +28,7 @@ from posenc import Spec
 from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.ports import BATCH, SEQ, Array, Axis, Indices, Mask, Port, Positions, fixed
 from posenc_export.proof.exporter import ExportOptions, export_target
-from posenc_export.write.formats import Request
+from posenc_export.write.formats import WriteRequest
 from posenc_export.write.formats.onnx import capture_onnx, write_onnx
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets.module import module_target
@@ -70,7 +70,7 @@ def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tenso
     width = run(module, *trace).shape[-1]
     outputs = (Port("y", (BATCH, SEQ, fixed(width)), "float32"),)
     encoding = Encoding("module", module, ports, outputs, no_reference, no_tolerance, no_tolerance, no_tables)
-    request = Request(tuple(one.contiguous() for one in trace), LONGEST)
+    request = WriteRequest(tuple(one.contiguous() for one in trace), LONGEST)
     write_onnx(capture_onnx(encoding, request), request, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     expected = [(port.name, [axis.size or axis.name for axis in port.axes]) for port in ports]

@@ -21,7 +21,7 @@ from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
 from posenc_export.proof.report.result import ValidateResult
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.show.pages.content import Content
-from posenc_export.show.pages.graph import Inside, Table, Used, inside_apart
+from posenc_export.show.pages.graph import Inside, OperatorCount, StoredTensor, inside_apart
 from posenc_export.show.pages.page import page_of
 from posenc_export.show.pages.picture import Picture
 from posenc_export.show.pages.texts import LETTERS, ROOM, SHORT, Room, data_text
@@ -86,7 +86,7 @@ def with_words(content: Content, words: str) -> Content:
             (Curve(words, "reference", (Bin(1, float("nan"), 0.1), Bin(2**62, float("inf"), 0.0))),),
         ),
     )
-    graph = Inside(1, (Used(words, 1),), 1, (Table(words, words, (2, 2), 16),), 1, 16)
+    graph = Inside(1, (OperatorCount(words, 1),), 1, (StoredTensor(words, words, (2, 2), 16),), 1, 16)
     pictures = tuple(
         Picture(words, words, tuple(replace(side, name=words) for side in one.sides), one.values)
         for one in content.pictures
@@ -150,7 +150,9 @@ def test_a_huge_bundle_has_a_page_below_1_mb(content: Content, letter: str) -> N
         Curve(f"{huge}{i}", "reference", tuple(Bin(2**n, 1e-7 * n, 1e-6) for n in range(60))) for i in range(300)
     )
     rows = tuple(replace(row, subject=name, curves=curves) for name in RUNTIMES for row in verdicts)
-    graph = Inside(1, (Used(huge[:200], 1),) * 60, 60, (Table(huge[:200], "float32", (2,) * 64, 16),) * 60, 60, 16)
+    graph = Inside(
+        1, (OperatorCount(huge[:200], 1),) * 60, 60, (StoredTensor(huge[:200], "float32", (2,) * 64, 16),) * 60, 60, 16
+    )
     result = ValidateResult(manifest, rows, made.result.basis)
     assert len(page_of(Content(result, made.pictures, huge, graph)).encode("utf-8")) < 1_000_000
 

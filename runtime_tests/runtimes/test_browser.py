@@ -17,7 +17,7 @@ from posenc.ports import Axis, Port, Values
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.runtimes import RUNTIMES, Missing, RunFailed
-from posenc_export.proof.runtimes.browser.client import Graph
+from posenc_export.proof.runtimes.browser.client import PageGraph
 from scripts.browsers import RUNTIMES as NAMES
 from scripts.browsers import results
 from scripts.compat_table import BROWSERS, cells
@@ -115,7 +115,7 @@ def test_after_an_exception_on_the_cpu_the_session_is_made_again(tmp_path: Path,
     graph = helper.make_graph(nodes, "adds", ports, [made])
     path = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
-    called = Graph(build, path, Told())
+    called = PageGraph(build, path, Told())
     three, four = np.arange(3), np.arange(4)
     for _ in range(2):
         with pytest.raises(RunFailed, match="Attempting to broadcast"):

@@ -32,7 +32,7 @@ from posenc_export.proof.runtimes import (
     cuda_placement,
     cuda_stubs,
 )
-from posenc_export.proof.runtimes.cuda_stubs import Library, libraries
+from posenc_export.proof.runtimes.cuda_stubs import StubLibrary, libraries
 
 NAME = "cuda-placement"
 GRAPH = """<ir_version: 8, opset_import: ["": 18]> g (int64[batch, seq] ids, float[batch, seq, 8] x) => (y, n) {
@@ -293,9 +293,9 @@ DYNAMIC SYMBOL TABLE:
 
 def test_names_are_read_by_the_library_that_has_their_version() -> None:
     assert list(libraries(LISTING)) == [
-        Library("libcudart.so.12", (("cudaMalloc", "libcudart.so.12"),)),
-        Library("libcudnn.so.9", (("cudnnCreate", "libcudnn.so.9"),)),
-        Library("libcuda.so.1", (("cuTensorMapEncodeTiled", ""),)),
+        StubLibrary("libcudart.so.12", (("cudaMalloc", "libcudart.so.12"),)),
+        StubLibrary("libcudnn.so.9", (("cudnnCreate", "libcudnn.so.9"),)),
+        StubLibrary("libcuda.so.1", (("cuTensorMapEncodeTiled", ""),)),
     ]
     assert cuda_stubs._cuda_major(list(libraries(LISTING))) == 12
     newer = list(libraries(LISTING.replace("libcudart.so.12", "libcudart.so.14")))

@@ -27,7 +27,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.judging.verdict import worst
 from posenc_export.proof.running.refusals import refusal
 from posenc_export.proof.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner, TimedOut
-from posenc_export.proof.runtimes.in_child import Child
+from posenc_export.proof.runtimes.in_child import LoadedChild
 from posenc_export.proof.runtimes.tract import NO_HALF
 
 ABORTED = "tract ended by signal SIGABRT: range end index "
@@ -45,8 +45,8 @@ def opened(bundle: Path) -> Runner:
     return RUNTIMES["tract"].open(bundle / "model.onnx", Bundle.open(bundle).manifest)
 
 
-def child_of(runner: Runner) -> Child:
-    assert isinstance(runner.call, Child)
+def child_of(runner: Runner) -> LoadedChild:
+    assert isinstance(runner.call, LoadedChild)
     return runner.call
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
-from posenc_export.write.formats.onnx.providers import Group
+from posenc_export.write.formats.onnx.providers import NodeGroup
 from scripts.compat_table import PAGE
 
 PART = "providers"
@@ -68,7 +68,7 @@ def left(scheme: str, mode: str, index_dtype: str, folder: Path) -> Mapping[str,
     return {"nodes": str(found[0].nodes), **words}
 
 
-def _sum(groups: tuple[Group, ...]) -> int:
+def _sum(groups: tuple[NodeGroup, ...]) -> int:
     return sum(group.nodes for group in groups)
 
 

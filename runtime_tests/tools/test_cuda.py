@@ -19,9 +19,9 @@ from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.common.machine import facts
 from posenc_export.proof.checks import CHECKS, Context
 from posenc_export.proof.checks.placement import Placed
-from posenc_export.proof.cuda.place import Placement, place
+from posenc_export.proof.cuda.place import CudaPlacement, place
 from posenc_export.proof.cuda.plan import MAX_LEN, BundlePlan, placements, plans, runtimes_of
-from posenc_export.proof.cuda.prove import EMBEDDED, TIMED, Proof, exported, judged, prove, prove_class
+from posenc_export.proof.cuda.prove import EMBEDDED, TIMED, CudaProof, exported, judged, prove, prove_class
 from posenc_export.proof.cuda.table import (
     PLACED_COLUMNS,
     headline,
@@ -97,8 +97,8 @@ def test_where_nothing_can_run_that_is_said_before_any_work(cli: Cli, monkeypatc
     assert cli("cuda", "--scheme", "nope").exit_code == 2
 
 
-def proof(bundle_plan: BundlePlan, status: str, detail: str = "") -> Proof:
-    return Proof(bundle_plan, Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
+def proof(bundle_plan: BundlePlan, status: str, detail: str = "") -> CudaProof:
+    return CudaProof(bundle_plan, Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
 
 
 def test_a_failure_is_the_first_thing_that_a_row_says() -> None:
@@ -247,7 +247,7 @@ def test_a_table_of_placements_counts_what_runs_where() -> None:
     one, other = plans(["learned"])[:2]
     good = Placed(9, ("Shape", "Gather"), (), (), ("size",), ())
     bad = Placed(7, (), ("Cos node_1",), ("Made node_2",), (), ("angles",))
-    placed = [Placement(one, good), Placement(other, bad)]
+    placed = [CudaPlacement(one, good), CudaPlacement(other, bad)]
     (row,) = placed_rows(placed)
     assert row == ("learned", "baked", "2", "16", "2", "1", "1 Cos, 1 Made")
     assert placed_headline(placed) == (

@@ -9,7 +9,7 @@ import pytest
 from posenc.ports import BATCH, SEQ, Array, Port, Positions, Values, fixed
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.apart.parent import in_process
-from posenc_export.proof.judging.by_position import Measured, bins_of, curves_of, positions_of_rows
+from posenc_export.proof.judging.by_position import JudgedOutput, bins_of, curves_of, positions_of_rows
 from posenc_export.proof.judging.verdict import AGREES, Bin, Comparison, Curve, ValidateOptions
 
 X = Port("x", (BATCH, SEQ, fixed(2)), "float32", Values())
@@ -52,13 +52,13 @@ def test_what_is_no_number_is_the_largest_error(wrong: float) -> None:
 
 def test_a_curve_is_the_worst_of_all_cases() -> None:
     of_cases = [
-        Measured(comparison("a"), (Bin(0, 0.1, 1.0), Bin(4, 0.3, 1.0))),
-        Measured(comparison("b"), (Bin(5, 0.2, 1.0), Bin(9, 0.1, 1.0))),
-        Measured(comparison("c"), (Bin(5, 0.2, 0.1),)),
-        Measured(comparison("d")),
+        JudgedOutput(comparison("a"), (Bin(0, 0.1, 1.0), Bin(4, 0.3, 1.0))),
+        JudgedOutput(comparison("b"), (Bin(5, 0.2, 1.0), Bin(9, 0.1, 1.0))),
+        JudgedOutput(comparison("c"), (Bin(5, 0.2, 0.1),)),
+        JudgedOutput(comparison("d")),
     ]
     assert curves_of(of_cases) == (Curve("y", "reference", (Bin(0, 0.1, 1.0), Bin(5, 0.2, 0.1), Bin(9, 0.1, 1.0))),)
-    assert curves_of([Measured(comparison("a"))]) == ()
+    assert curves_of([JudgedOutput(comparison("a"))]) == ()
 
 
 def test_positions_are_those_that_were_fed() -> None:

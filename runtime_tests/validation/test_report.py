@@ -17,7 +17,7 @@ from posenc_export.cli.output.tables import fitted, print_bench, print_proofs, p
 from posenc_export.proof.benchmarks import BenchResult, LengthResult
 from posenc_export.proof.checks.catalogue import CATALOGUE
 from posenc_export.proof.cuda.plan import plans
-from posenc_export.proof.cuda.prove import Proof
+from posenc_export.proof.cuda.prove import CudaProof
 from posenc_export.proof.judging.verdict import Verdict
 from posenc_export.proof.report.printed import as_text, lines_below
 from posenc_export.proof.report.report import headline, not_run, report_markdown
@@ -188,12 +188,12 @@ def test_proofs_are_whole_on_a_terminal() -> None:
     schemes = ("conformer_relative", "rope")
     plan = {scheme: next(iter(plans([scheme]))) for scheme in schemes}
     proofs = [
-        Proof(plan[scheme], Verdict(by, check, "pass", comparisons=errors))
+        CudaProof(plan[scheme], Verdict(by, check, "pass", comparisons=errors))
         for scheme in schemes
         for by in ("torchscript-cuda", "ort-cpp-cuda")
         for check in checks
     ]
-    proofs += [Proof(plan[scheme], Verdict("pt2-cuda", "agrees", "skip", REASONS[1])) for scheme in schemes]
+    proofs += [CudaProof(plan[scheme], Verdict("pt2-cuda", "agrees", "skip", REASONS[1])) for scheme in schemes]
     facts = {"GPU": "NVIDIA H200", "CPU": "AMD EPYC", "torch": "2.13.0", "onnxruntime-gpu": "1.31.1", "numpy": "2.4.6"}
     lines = on_a_terminal(lambda console: print_proofs(console, facts, proofs))
     assert_whole(

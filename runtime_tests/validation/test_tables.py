@@ -22,7 +22,7 @@ from posenc.parameters import Value
 from posenc.scheme import build
 from posenc.sincos.rows import waves
 from posenc.spec import Mode, Positions, Spec
-from posenc_export.proof.checks import Finding
+from posenc_export.proof.checks import CheckResult
 from posenc_export.proof.exporter import ExportOptions
 from posenc_export.write.formats.torchscript import save_script
 
@@ -189,7 +189,7 @@ def test_numbers_at_random_that_cannot_be_drawn_again_are_a_note(
         posenc_export.export("learned", to=folder / "b", spec=Spec(max_len=400), options=options)
 
     bundle = Path(shutil.copytree(once("tables-drawn", make) / "b", tmp_path / "b"))
-    assert finding(bundle) == Finding([], "400 of 400 rows")
+    assert finding(bundle) == CheckResult([], "400 of 400 rows")
     edit(bundle, put(6, "seed"))
     assert [line for line in finding(bundle).problems if "nothing held them" in line]
     edit(bundle, change)
@@ -208,5 +208,5 @@ def test_a_script_with_a_changed_constant_is_refused(once: Once, tmp_path: Path)
     (problem,) = finding(bundle, trusted=True).problems
     assert problem.endswith("is not that of a script of the encoding")
     edit(bundle, put("2.0.0", "versions", "torch"))
-    assert finding(bundle, trusted=True) == replace(Finding(), note=finding(bundle, trusted=True).note)
+    assert finding(bundle, trusted=True) == replace(CheckResult(), note=finding(bundle, trusted=True).note)
     assert finding(bundle, trusted=True).note.startswith("not held: written by torch 2.0.0")

@@ -18,7 +18,7 @@ from posenc_export.bundle.case import Case, Padding
 
 
 @dataclass(frozen=True)
-class Read:
+class RecordReader:
     """How a record is read: what its JSON must be, and what makes the record of it."""
 
     form: type
@@ -116,6 +116,6 @@ def _axis_of(data: dict[str, Any]) -> Axis:
     return Axis(**{**data, "without": tuple(data.get("without", ()))})
 
 
-AnyTolerance = Annotated[Tolerance, Read(ToleranceJson, tolerance_of)]
-AnyCase = Annotated[Case, Read(CaseJson, case_of)]
-AnyPort = Annotated[Port, Read(PortJson, port_of)]
+AnyTolerance = Annotated[Tolerance, RecordReader(ToleranceJson, tolerance_of)]
+AnyCase = Annotated[Case, RecordReader(CaseJson, case_of)]
+AnyPort = Annotated[Port, RecordReader(PortJson, port_of)]

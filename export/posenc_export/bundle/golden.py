@@ -16,7 +16,7 @@ import numpy as np
 from posenc.memory import check_room
 from posenc.ports import Array, Port
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.bundle.headers import Stored
+from posenc_export.bundle.headers import GoldenArrays
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis, spread
 from posenc_export.common.arrays import FLOATS, from_stored, numpy_dtype, to_stored
@@ -48,13 +48,13 @@ def read_golden(folder: Path, manifest: Manifest) -> Iterator[GoldenCase]:
     try:
         with zipfile.ZipFile(folder / GOLDEN) as archive:
             for case in manifest.cases:  # one at a time: all together may not fit into memory
-                yield _golden_case(Stored(archive), manifest, case)
+                yield _golden_case(GoldenArrays(archive), manifest, case)
     except DAMAGE as error:
         check_machine(error)
         raise BadInput(f"{folder / GOLDEN} is damaged: {error}") from error
 
 
-def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
+def _golden_case(stored: GoldenArrays, manifest: Manifest, case: Case) -> GoldenCase:
     feeds = {port.name: _feed(stored, case, port) for port in manifest.inputs}
     if case.refused:
         return GoldenCase(case, feeds)
@@ -72,7 +72,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
     return GoldenCase(case, feeds, eager, reference, rows, model)
 
 
-def _feed(stored: Stored, case: Case, port: Port) -> Array:
+def _feed(stored: GoldenArrays, case: Case, port: Port) -> Array:
     """Return the input of a case: absent floats are zeros, and so are the rows that a sample leaves out."""
     key, shape = f"{case.name}/{port.name}", port.shape(case.sizes_of(port))
     check_room(key, shape, port.dtype)
@@ -95,7 +95,9 @@ def _sizes(port: Port, case: Case) -> list[int | None]:
     return [axis.size_in(case.sizes) if is_known else None for axis, is_known in zip(port.axes, known, strict=True)]
 
 
-def _stored_rows(stored: Stored, key: str, port: Port, shape: Sequence[int | None]) -> tuple[list[int | None], Array]:
+def _stored_rows(
+    stored: GoldenArrays, key: str, port: Port, shape: Sequence[int | None]
+) -> tuple[list[int | None], Array]:
     """Return the stored shape of a sampled array, and its rows; raise ValueError if the rows are impossible."""
     at = stored.read(key + ROWS, (None,), "int64")
     if not at.size or at.min() < 0 or (np.diff(at) <= 0).any():

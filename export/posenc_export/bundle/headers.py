@@ -36,7 +36,7 @@ HEADERS: dict[tuple[int, int], Callable[..., Header]] = {
 
 
 @dataclass(frozen=True)
-class Stored:
+class GoldenArrays:
     """The arrays of an open golden.npz, which are read only in the expected shape and dtype."""
 
     archive: zipfile.ZipFile

@@ -18,13 +18,13 @@ from posenc_export.cli.commands.schemes import schemes
 from posenc_export.cli.commands.serve import serve
 from posenc_export.cli.commands.validate import validate
 from posenc_export.cli.options import SETTINGS, VERSION
-from posenc_export.cli.output.helping import Group, epilog
+from posenc_export.cli.output.helping import CommandGroup, epilog
 
 __all__ = ["export", "main"]
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     context_settings=SETTINGS,
     epilog=epilog(["posenc export --dynamic", "posenc validate sinusoidal-dynamic", "posenc export --help"]),
 )

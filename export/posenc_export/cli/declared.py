@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from posenc_export.cli.text.words import Choice, Words
+from posenc_export.cli.text.words import SeveralWords, WordChoice
 
 LARGEST = 1e9
 """The largest number that an option takes: seconds, GiB or an error."""
@@ -32,7 +32,7 @@ def choice(
     names: str, words: Iterable[str], text: str, default: str | None = None, metavar: str | None = None
 ) -> Declared:
     """Declare an option that takes a word of those known; a metavar stands for many, which the text then lists."""
-    return click.option(*names.split(), type=Choice(list(words)), default=default, metavar=metavar, help=text)
+    return click.option(*names.split(), type=WordChoice(list(words)), default=default, metavar=metavar, help=text)
 
 
 class Real(click.FloatRange):
@@ -56,7 +56,7 @@ def several(
     names: str, words: Iterable[str], text: str, default: tuple[str, ...] = (), metavar: str | None = None
 ) -> Declared:
     """Declare an option that takes words of those known, any number of them, with commas between."""
-    known, cls = Choice(list(words)), Words
+    known, cls = WordChoice(list(words)), SeveralWords
     return click.option(*names.split(), cls=cls, multiple=True, type=known, default=default, metavar=metavar, help=text)
 
 

@@ -16,7 +16,7 @@ from posenc_export.common.errors import BadInput, check_machine, first_line
 from posenc_export.common.messages import run_within_memory, say
 
 
-class Request(TypedDict):
+class ReadRequest(TypedDict):
     """What is read, and how much it may take.
 
     Args:
@@ -38,7 +38,7 @@ class Request(TypedDict):
     masks: list[str]
 
 
-def main(request: Request) -> None:
+def main(request: ReadRequest) -> None:
     """Inspect a file, and write messages to what was stdout; libraries print to stderr."""
     run_within_memory(
         request["memory"],
@@ -47,7 +47,7 @@ def main(request: Request) -> None:
     )
 
 
-def _inspect(pipe: BinaryIO, request: Request) -> None:
+def _inspect(pipe: BinaryIO, request: ReadRequest) -> None:
     from posenc_export.read.facts import facts_of
     from posenc_export.read.graph.read import graph_in
     from posenc_export.read.inspection import Inspection
@@ -73,7 +73,7 @@ def _inspect(pipe: BinaryIO, request: Request) -> None:
     say(pipe, "inspected", inspection_json(inspection))
 
 
-def _overload(request: Request, limit: float, error: BaseException) -> str:
+def _overload(request: ReadRequest, limit: float, error: BaseException) -> str:
     if "RecursionError" in str(error):
         return f"{request['shown']}: its graphs are nested too deep to be read"
     return f"{request['shown']}: reading it takes more memory than {limit:.3g} GiB: give more with --memory"

@@ -14,7 +14,7 @@ from posenc_export.common.child import Child, Ended, Hung, path_text
 from posenc_export.common.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.common.limit import check_limits
 from posenc_export.common.messages import raise_error
-from posenc_export.read.child import Request
+from posenc_export.read.child import ReadRequest
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import Finding, Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
@@ -115,7 +115,7 @@ def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]
 
 def _read(path: Path, options: InspectOptions) -> Inspection:
     """Return the inspection that a process of its own makes of a file."""
-    request = Request(
+    request = ReadRequest(
         file=path_text(path),
         shown=decoded(str(path)),
         bound=options.bound,

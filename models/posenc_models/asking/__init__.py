@@ -6,9 +6,9 @@ Neither library is imported with this package; `model_of` imports one modeling m
 import importlib
 from collections.abc import Mapping
 
-from posenc_models.asking.model import CannotAsk, Model, Question
+from posenc_models.asking.model import CannotAsk, OwnModel, Question
 
-__all__ = ["CannotAsk", "Model", "Question", "model_of"]
+__all__ = ["CannotAsk", "OwnModel", "Question", "model_of"]
 
 SCHEMES: Mapping[str, str] = {
     "rope": "rotary",
@@ -40,10 +40,10 @@ SCHEMES: Mapping[str, str] = {
 """The module of this package that asks about a scheme: each has a function `model_of`."""
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return the model's own code for a reading; raise CannotAsk, in one line, where it cannot be asked."""
     name = SCHEMES.get(question.reading.scheme)
     if name is None:
         raise CannotAsk(f"no model is asked about the scheme {question.reading.scheme}")
-    model: Model = importlib.import_module(f"posenc_models.asking.{name}").model_of(question)
+    model: OwnModel = importlib.import_module(f"posenc_models.asking.{name}").model_of(question)
     return model

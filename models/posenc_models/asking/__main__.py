@@ -20,7 +20,7 @@ from posenc.memory import free_memory
 from posenc.ports import Array, Feeds
 from posenc_models.asking import model_of
 from posenc_models.asking.load import said
-from posenc_models.asking.model import CannotAsk, Disagrees, Model
+from posenc_models.asking.model import CannotAsk, Disagrees, OwnModel
 
 TOO_LARGE = "what the config asks for does not fit into the memory that is free"
 
@@ -31,7 +31,7 @@ def main(folder: Path, seconds: float) -> None:
     bound_memory()
     question = pickle.loads((folder / "question.pickle").read_bytes())  # written by the process that started this one
     model = _guarded(partial(model_of, question))
-    if sys.stdin.readline() and isinstance(model, Model):
+    if sys.stdin.readline() and isinstance(model, OwnModel):
         model = _guarded(partial(_answered, model, folder))
     (folder / "model.json").write_text(json.dumps(_described(model)), encoding="utf-8")
 
@@ -59,7 +59,7 @@ def bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _answered(model: Model, folder: Path) -> Model:
+def _answered(model: OwnModel, folder: Path) -> OwnModel:
     """Write a model's outputs in each call; raise CannotAsk where it refuses all calls."""
     cases: dict[str, Feeds] = pickle.loads((folder / "feeds.pickle").read_bytes())
     outputs: dict[str, Array] = {}
@@ -77,7 +77,7 @@ def _answered(model: Model, folder: Path) -> Model:
     return model
 
 
-def _guarded(work: Callable[[], Model]) -> Model | Disagrees | str:
+def _guarded(work: Callable[[], OwnModel]) -> OwnModel | Disagrees | str:
     """Return the result of some work, or in one line why there is none."""
     try:
         return work()
@@ -91,7 +91,7 @@ def _guarded(work: Callable[[], Model]) -> Model | Disagrees | str:
         return TOO_LARGE if "allocate memory" in str(error) else f"asked, it raised {said(error)}"
 
 
-def _described(model: Model | Disagrees | str) -> dict[str, object]:
+def _described(model: OwnModel | Disagrees | str) -> dict[str, object]:
     """Return what model.json says."""
     if isinstance(model, Disagrees):
         return {"disagrees": str(model)}

@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc.call import positions_of
 from posenc.ports import Array, Feeds, Integers, Values, carrying
 from posenc_models.asking.built import Built
-from posenc_models.asking.model import Answer, Disagrees, Model, Question
+from posenc_models.asking.model import Answer, Disagrees, OwnModel, Question
 from posenc_models.asking.running import array, run_
 from posenc_models.config.foreign import HfModule
 
@@ -68,10 +68,10 @@ class Attention:
         return array(run_(lambda: self.module.apply_rotary_embeddings(x, at)))
 
 
-def model_in(question: Question, made: Built) -> Model:
+def model_in(question: Question, made: Built) -> OwnModel:
     """Return the rotations of a model's attentions: those of its predictor, or of its encoder."""
     within = f"{made.row.part or 'encoder'}."
     path = next(path for path in made.paths(ATTENTIONS) if path.startswith(within) or f".{within}" in path)
     module: HfModule = made.model.get_submodule(path)
     words = f"{type(module).__name__}.apply_rotary_embeddings"
-    return Model(words, made.library, Attention(question, module).call, amplitude=1.0)
+    return OwnModel(words, made.library, Attention(question, module).call, amplitude=1.0)

@@ -11,7 +11,7 @@ from posenc.call import queries_and_keys
 from posenc.ports import Array, Feeds
 from posenc_models.asking.built import Built, built, put
 from posenc_models.asking.intercepting import intercepted
-from posenc_models.asking.model import Answer, Call, CannotAsk, Function, Model, Question
+from posenc_models.asking.model import Answer, Call, CannotAsk, Function, OwnModel, Question
 from posenc_models.asking.running import added_to_scores, in_order, mask_in, values_of
 from posenc_models.config.foreign import HfModule
 
@@ -19,7 +19,7 @@ Square = Callable[[int], Array]
 """Positions 0..n-1 -> (heads, n, n) of queries and keys."""
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model's bias of distances."""
     return {"t5_bias": _t5, "deberta_buckets": _deberta, "alibi": _alibi}[question.reading.scheme](question)
 
@@ -43,7 +43,7 @@ def at_positions(question: Question, square: Square) -> Call:
     return call
 
 
-def _t5(question: Question) -> Model:
+def _t5(question: Question) -> OwnModel:
     made = built(question)
     put(made.model, made.table, in_order(question.tables)[0])
     owner = made.table.removesuffix(".relative_attention_bias.weight")
@@ -58,10 +58,10 @@ def _t5(question: Question) -> Model:
         return np.asarray(values_of(lambda: attention.compute_bias(n, n))[0])
 
     words = "compute_position_bias" if hasattr(attention, "compute_position_bias") else "compute_bias"
-    return Model(f"{type(attention).__name__}.{words}", made.library, at_positions(question, square))
+    return OwnModel(f"{type(attention).__name__}.{words}", made.library, at_positions(question, square))
 
 
-def _deberta(question: Question) -> Model:
+def _deberta(question: Question) -> OwnModel:
     made = built(question, lambda made: hasattr(getattr(made.model, "encoder", None), "get_rel_pos"))
     model: HfModule = made.model
     encoder = model.encoder
@@ -69,10 +69,10 @@ def _deberta(question: Question) -> Model:
     def square(n: int) -> Array:
         return np.asarray(values_of(lambda: encoder.get_rel_pos(torch.zeros(1, n, 1)))[0])
 
-    return Model(f"{type(encoder).__name__}.get_rel_pos", made.library, at_positions(question, square))
+    return OwnModel(f"{type(encoder).__name__}.get_rel_pos", made.library, at_positions(question, square))
 
 
-def _alibi(question: Question) -> Model:
+def _alibi(question: Question) -> OwnModel:
     """Return the slopes of BLOOM, MPT and Falcon: of keys from a mask, or of the last keys of the longest sequence."""
     made = built(question)
     words, bias = {"bloom": _bloom, "falcon": _falcon, "mpt": _mpt}[made.part.model_type](made)
@@ -84,7 +84,7 @@ def _alibi(question: Question) -> Model:
         values = bias(np.ones((1, seq_k), np.int64) if mask is None else mask)
         return added_to_scores(question, np.array(np.broadcast_to(values, (*values.shape[:2], seq, seq_k))), feeds)
 
-    return Model(words, made.library, call, note=ROUNDED if made.part.model_type == "falcon" else "")
+    return OwnModel(words, made.library, call, note=ROUNDED if made.part.model_type == "falcon" else "")
 
 
 ROUNDED = "the model rounds the product of a slope and a position to bfloat16, too: it was asked without that rounding"

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from posenc.ports import Feeds
 from posenc.strict_json import parse
-from posenc_models.asking.model import Answer, Model, Question
+from posenc_models.asking.model import Answer, OwnModel, Question
 from posenc_models.asking.rotary import model_in, probe, traced_model
 from posenc_models.config.read import Reading
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return the cosines and sines of each type of layers in question, under the names of our outputs.
 
     Raises CannotAsk, in one line, where the model cannot be built, or no layer of a type rotates.
@@ -31,7 +31,7 @@ def model_of(question: Question) -> Model:
     if len({model.words for model in models}) == 1:
         words = models[0].words
     note = "; ".join(dict.fromkeys(model.note for model in models if model.note))
-    return Model(words, loaded.library, call, note=note, amplitude=max(model.amplitude for model in models))
+    return OwnModel(words, loaded.library, call, note=note, amplitude=max(model.amplitude for model in models))
 
 
 def _by_type(question: Question) -> list[Question]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from posenc_models.asking.load import said
 from posenc_models.asking.standing import setting
-from posenc_models.asking.tracing import Enough, Layer, Traced
+from posenc_models.asking.tracing import Enough, MetaModel, TracedLayer
 
 ANGLES = ("position_embeddings", "rotary_pos_emb", "freqs_cis", "relative_position_embeddings")
 """Names of the arguments that hold cosines and sines together."""
@@ -19,7 +19,7 @@ STATES = ("encoder_hidden_states",)
 """Names of the arguments that hold an encoder's tokens: they are as wide as an attention's own."""
 
 
-def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None) -> None:
+def call_model(trace: MetaModel, batch: int, length: int, positions: Tensor | None) -> None:
     """Call a model whole, with embeddings of (batch, length) tokens."""
     with ExitStack() as stack:
         for layer in _layers(trace.model):
@@ -61,14 +61,14 @@ def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None)
     return inputs
 
 
-def takes_positions(trace: Traced) -> bool:
+def takes_positions(trace: MetaModel) -> bool:
     """Return whether a model takes the positions of its tokens."""
     if trace.run is call_model:
         return "position_ids" in _parameters(trace.model)
     return all("position_ids" in _parameters(module) for module in _makers(trace).values())
 
 
-def call_attentions(trace: Traced, batch: int, length: int, positions: Tensor | None) -> None:
+def call_attentions(trace: MetaModel, batch: int, length: int, positions: Tensor | None) -> None:
     """Call each attention of a model alone, with the cosines and sines of the nearest module that makes angles."""
     types = getattr(trace.model.config, "layer_types", None) or []
     for i, (name, attention) in enumerate(_attentions(trace.model).items()):
@@ -85,7 +85,7 @@ class Attending:
     positions: Tensor | None
     layer_type: str | None
 
-    def __call__(self, trace: Traced, name: str, attention: nn.Module) -> None:
+    def __call__(self, trace: MetaModel, name: str, attention: nn.Module) -> None:
         """Call an attention by its name in the model, with tokens of its own width."""
         # the tokens are as wide as the first projection takes
         width = next(module.in_features for module in attention.modules() if isinstance(module, nn.Linear))
@@ -121,7 +121,7 @@ def _attentions(model: nn.Module) -> dict[str, nn.Module]:
     return {n: m for n, m in own.items() if not any(inner.startswith(f"{n}.") for inner in own)}
 
 
-def _makers(trace: Traced) -> dict[str, nn.Module]:
+def _makers(trace: MetaModel) -> dict[str, nn.Module]:
     """Return the modules that make angles, by their names."""
     return {name: m for name, m in trace.model.named_modules() if isinstance(m, trace.angle_classes)}
 
@@ -140,11 +140,11 @@ def _parameters(module: nn.Module) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(module.forward).parameters
 
 
-def as_layer(trace: Traced, forward: Callable[..., object]) -> Callable[..., object]:
+def as_layer(trace: MetaModel, forward: Callable[..., object]) -> Callable[..., object]:
     """Return a layer's forward that begins a layer of the trace, and gives its input where it fails."""
 
     def called(*args: object, **kwargs: object) -> object:
-        layer = Layer()
+        layer = TracedLayer()
         trace.layers.append(layer)
         trace.current.append(layer)
         first = args[0] if args else next(iter(kwargs.values()))

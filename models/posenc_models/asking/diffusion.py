@@ -11,13 +11,13 @@ from posenc.ports import Array, Feeds
 from posenc_models.asking.built import refusals, zeros
 from posenc_models.asking.intercepting import intercepted
 from posenc_models.asking.load import INSTALL, library_of
-from posenc_models.asking.model import Answer, CannotAsk, Function, Model, Question
+from posenc_models.asking.model import Answer, CannotAsk, Function, OwnModel, Question
 from posenc_models.asking.running import answer, values_of
 from posenc_models.config.encodings.parts import CLASS
 from posenc_models.config.foreign import HfModule
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model's module of timesteps, or of patches."""
     name, model = str(question.content[CLASS]), made(question)
     if question.reading.scheme == "timestep":
@@ -30,7 +30,7 @@ def model_of(question: Question) -> Model:
         # (1, patches, features) -> (1, [frames,] height, width, features)
         return answer(question, x + rows.reshape(1, *x.shape[1:]))
 
-    return Model(name, library_of("diffusers"), call, amplitude=1.0)
+    return OwnModel(name, library_of("diffusers"), call, amplitude=1.0)
 
 
 def made(question: Question) -> HfModule:
@@ -49,7 +49,7 @@ def made(question: Question) -> HfModule:
         return zeros(kind, **{key: value for key, value in question.content.items() if key in known})
 
 
-def _steps(question: Question, model: HfModule) -> Model:
+def _steps(question: Question, model: HfModule) -> OwnModel:
     """Return the model's projection of timesteps, or of sizes and frames, which it adds to them."""
     is_addition = question.part.rpartition(".")[2] == "addition"
     # "time_proj" of all, "add_time_proj" of SDXL
@@ -64,7 +64,7 @@ def _steps(question: Question, model: HfModule) -> Model:
         with in_float64():
             return answer(question, values_of(lambda: module(steps.double())))
 
-    return Model(f"{type(model).__name__}.{meant[0]}, in float64", library_of("diffusers"), call)
+    return OwnModel(f"{type(model).__name__}.{meant[0]}, in float64", library_of("diffusers"), call)
 
 
 def in_float64() -> AbstractContextManager[object]:

@@ -10,25 +10,25 @@ from torch import nn
 from posenc.ports import Array, Extents, Feeds, carrying
 from posenc_models.asking import diffusion
 from posenc_models.asking.built import Built, built, parent_of, put
-from posenc_models.asking.model import Answer, Disagrees, Model, Question
+from posenc_models.asking.model import Answer, Disagrees, OwnModel, Question
 from posenc_models.asking.planes import planes
 from posenc_models.asking.running import Sides, answer, array, in_order, only, output_of, pair, takes, x_of
 from posenc_models.config.encodings.parts import CLASS
 from posenc_models.config.foreign import HfConfig
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model with our grid, or with its own rows and columns."""
     if CLASS in question.content:
         return diffusion.model_of(question)
     if question.reading.scheme != "interpolated":
         return planes(question)
     grid = with_our_table(question)
-    return Model(grid.words, grid.made.library, grid.call)
+    return OwnModel(grid.words, grid.made.library, grid.call)
 
 
 @dataclass(frozen=True)
-class Grid:
+class ImageGrid:
     """A model with our table in it, which it resizes to an image.
 
     Args:
@@ -111,7 +111,7 @@ class Grid:
         return flat(output, self.table.shape[-1])
 
 
-def with_our_table(question: Question) -> Grid:
+def with_our_table(question: Question) -> ImageGrid:
     """Return a model with our table in it."""
     made = built(question)
     (table,) = in_order(question.tables)
@@ -119,7 +119,7 @@ def with_our_table(question: Question) -> Grid:
     owner, path = parent_of(made.model, made.table), made.table.rpartition(".")[0]
     if type(owner).__name__ == "Embedding":
         owner = parent_of(made.model, path)
-    return Grid(question, made, owner, table, int(str(question.reading.parameters.get("prefix", 1))))
+    return ImageGrid(question, made, owner, table, int(str(question.reading.parameters.get("prefix", 1))))
 
 
 def pixel_count(config: HfConfig) -> int:

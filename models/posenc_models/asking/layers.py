@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from posenc_models.asking.rotation import calls_of
-from posenc_models.asking.tracing import RotaryCall, Rotated, Traced
+from posenc_models.asking.tracing import MetaModel, RotaryCall, RotatedArgument
 
 LISTED = 8
 """Layers that a note lists."""
@@ -45,7 +45,7 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:LISTED])) + more
 
 
-def layers_seen(trace: Traced) -> list[LayerSeen]:
+def layers_seen(trace: MetaModel) -> list[LayerSeen]:
     """Return what each layer did in the last call."""
     seen: list[list[RotaryCall]] = []
     types = getattr(trace.model.config, "layer_types", None) or []
@@ -58,7 +58,7 @@ def layers_seen(trace: Traced) -> list[LayerSeen]:
     return layers
 
 
-def words_of(trace: Traced, calls: Sequence[RotaryCall]) -> str:
+def words_of(trace: MetaModel, calls: Sequence[RotaryCall]) -> str:
     """Return the classes and functions that answer."""
     functions = [call.function.__name__ for call in calls]
     return ", ".join(dict.fromkeys((*(trace.makers or [call.owner for call in calls]), *functions)))
@@ -74,7 +74,9 @@ def _alike(calls: Sequence[RotaryCall], others: Sequence[RotaryCall]) -> bool:
 
 def _constants(call: RotaryCall) -> tuple[object, ...]:
     """Return the arguments of a call beside queries and keys: cosines and sines, axes."""
-    return tuple(value for value in (*call.arguments, *call.keywords.values()) if not isinstance(value, Rotated))
+    return tuple(
+        value for value in (*call.arguments, *call.keywords.values()) if not isinstance(value, RotatedArgument)
+    )
 
 
 def _is_same(a: object, b: object) -> bool:

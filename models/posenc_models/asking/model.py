@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Model:
+class OwnModel:
     """A model's own code, ready to be called.
 
     Args:

@@ -10,7 +10,7 @@ from posenc.encoding import eps
 from posenc.ports import Array, Feeds
 from posenc_models.asking.built import built, classes_of, config_of, part_of, put_rows, zeros
 from posenc_models.asking.load import library_of
-from posenc_models.asking.model import Answer, Model, Question
+from posenc_models.asking.model import Answer, OwnModel, Question
 from posenc_models.asking.running import Sides, answer, array, in_order, mask_in, run_, takes, values_of
 from posenc_models.config.foreign import HfConfig, HfModule
 
@@ -30,7 +30,7 @@ where the temperature is 10000; the others are half an eps each.
 """
 
 
-def planes(question: Question) -> Model:
+def planes(question: Question) -> OwnModel:
     """Return a model's module of rows and columns."""
     if part_of(question)[0].model_type == "vit_mae":
         return _mae(question)
@@ -44,7 +44,7 @@ def planes(question: Question) -> Model:
         return answer(question, _planes(question, feeds, module))
 
     amplitude, atol = float(scheme == "sincos_2d"), FRACTIONS if scheme == "sine_2d" else 0.0
-    return Model(type(module).__name__, made.library, call, amplitude=amplitude, atol=atol)
+    return OwnModel(type(module).__name__, made.library, call, amplitude=amplitude, atol=atol)
 
 
 def _planes(question: Question, feeds: Feeds, module: nn.Module) -> Array:
@@ -82,7 +82,7 @@ def _of_grid(module: nn.Module, sides: Sides, mask: Array | None) -> Array:
     return values_of(lambda: module(torch.zeros(len(valid), 1, height, width), valid))
 
 
-def _mae(question: Question) -> Model:
+def _mae(question: Question) -> OwnModel:
     """Return ViT-MAE's table, which its code computes for square images: the square that holds the grid of a call.
 
     A smaller grid's rows are among those of a larger one: they are those of a row and a column.
@@ -98,7 +98,7 @@ def _mae(question: Question) -> Model:
 
     _mae_table(row.part, config, own_side)
     words = {"encoder": "ViTMAEEmbeddings", "decoder": "ViTMAEDecoder"}[row.part]
-    return Model(words, library_of(), call, amplitude=1.0)
+    return OwnModel(words, library_of(), call, amplitude=1.0)
 
 
 def _mae_table(part: str, config: HfConfig, side: int) -> Array:

@@ -6,7 +6,7 @@ from torch import Tensor
 from posenc.encoding import eps
 from posenc.ports import Array, Feeds
 from posenc_models.asking.built import built
-from posenc_models.asking.model import Answer, CannotAsk, Model, Question
+from posenc_models.asking.model import Answer, CannotAsk, OwnModel, Question
 from posenc_models.asking.running import answer, array, run_, takes, values_of
 from posenc_models.asking.standing import setting
 from posenc_models.config.foreign import HfModule
@@ -16,14 +16,14 @@ ANGLE = 4
 CONFORMER = "RelPosition|RelativePositionEmbedding"
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model's rows of distances."""
     if question.reading.parameters.get("output", "rows") != "rows":
         raise CannotAsk("its shift of scores is not asked about: its rows are")
     return _xlnet(question) if question.reading.scheme == "transformer_xl" else _conformer(question)
 
 
-def _xlnet(question: Question) -> Model:
+def _xlnet(question: Question) -> OwnModel:
     made = built(question, lambda made: hasattr(made.model, "relative_positional_encoding"))
     model: HfModule = made.model
     names = [port.name for port in question.inputs]
@@ -33,10 +33,10 @@ def _xlnet(question: Question) -> Model:
         rows = values_of(lambda: model.relative_positional_encoding(qlen=seq, klen=seq_k, bsz=1))
         return answer(question, rows.transpose(1, 0, 2))  # (distances, 1, features) -> (1, distances, features)
 
-    return Model("XLNetModel.relative_positional_encoding", made.library, call, amplitude=1.0)
+    return OwnModel("XLNetModel.relative_positional_encoding", made.library, call, amplitude=1.0)
 
 
-def _conformer(question: Question) -> Model:
+def _conformer(question: Question) -> OwnModel:
     made = built(question, lambda made: bool(made.paths(CONFORMER)))
     module = made.model.get_submodule(made.paths(CONFORMER)[0])
 
@@ -46,7 +46,7 @@ def _conformer(question: Question) -> Model:
 
     farthest = max(int(str(question.reading.parameters.get(name, 0))) for name in ("past", "future"))
     atol = 0.0 if question.inputs else ANGLE * eps("float32") * farthest
-    return Model(type(module).__name__, made.library, call, amplitude=1.0, atol=atol)
+    return OwnModel(type(module).__name__, made.library, call, amplitude=1.0, atol=atol)
 
 
 def of_frames(module: HfModule, frames: int) -> Array:

@@ -14,14 +14,14 @@ from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carryi
 from posenc_models.asking.calling import call_attentions, call_model
 from posenc_models.asking.layers import LayerSeen, differing, layers_seen, words_of
 from posenc_models.asking.load import Loaded, load, modeling_of
-from posenc_models.asking.model import Answer, Call, CannotAsk, Disagrees, Model, Question
-from posenc_models.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
+from posenc_models.asking.model import Answer, Call, CannotAsk, Disagrees, OwnModel, Question
+from posenc_models.asking.rotation import LayerRotations, axes_of, calls_of, unlike_sizes
 from posenc_models.asking.standing import model_classes, traced
-from posenc_models.asking.tracing import Traced
+from posenc_models.asking.tracing import MetaModel
 from posenc_models.config.rope.defaults import text_type
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return the rotations of the layer in question, or of the first layer that rotates.
 
     Raises CannotAsk, in one line, where the model cannot be built, or no rotation is seen in it.
@@ -30,12 +30,12 @@ def model_of(question: Question) -> Model:
     return model_in(trace, loaded.library, question)
 
 
-def model_in(trace: Traced, library: str, question: Question) -> Model:
+def model_in(trace: MetaModel, library: str, question: Question) -> OwnModel:
     """Return the rotations of the layer in question, in a model that was called whole just now."""
     layer = _layer_of(trace, question)
     calls = calls_of(trace.layers[layer] if layer >= 0 else trace.loose)
     note = "" if question.layer is not None or question.layer_type else differing(layers_seen(trace))
-    rotation = Rotation(
+    rotation = LayerRotations(
         trace, layer, _head_dim(question), tuple(axes_of(calls, unlike_sizes(trace))), _several(question)
     )
     # DeepSeek V4 rotates the last features of wider heads
@@ -44,7 +44,7 @@ def model_in(trace: Traced, library: str, question: Question) -> Model:
     elif not rotation.moves():
         raise CannotAsk(f"{type(trace.model).__name__} has the same angles at all positions where it is called alone")
     words, peak = words_of(trace, calls), float(rotation.at_zero().max())
-    return Model(words, library, _answers(question, rotation), rotation.permutation(), note, peak)
+    return OwnModel(words, library, _answers(question, rotation), rotation.permutation(), note, peak)
 
 
 def layers_of(question: Question) -> list[LayerSeen]:
@@ -53,7 +53,7 @@ def layers_of(question: Question) -> list[LayerSeen]:
     return layers_seen(trace)
 
 
-def traced_model(question: Question) -> tuple[Traced, Loaded]:
+def traced_model(question: Question) -> tuple[MetaModel, Loaded]:
     """Return the first model of a config, or of its language model, in which something is rotated."""
     loaded = load(question.content, question.part)
     reasons: list[CannotAsk] = []
@@ -78,14 +78,14 @@ def traced_model(question: Question) -> tuple[Traced, Loaded]:
     raise next((reason for reason in reasons if isinstance(reason, Disagrees)), reasons[0])
 
 
-def _at_rest(trace: Traced, name: str, why: str, library: str) -> CannotAsk:
+def _at_rest(trace: MetaModel, name: str, why: str, library: str) -> CannotAsk:
     """Return what to say of a model in which no rotation was seen: an answer only where all of it was called."""
     if why or not trace.layers:
         return CannotAsk(f"{name} rotates nothing that is seen{why and f' ({why})'}")
     return Disagrees(f"{name} of {library} was called whole, and rotates nothing: its attention has no rotary encoding")
 
 
-def _rotates(trace: Traced) -> bool:
+def _rotates(trace: MetaModel) -> bool:
     return any(calls_of(layer) for layer in (*trace.layers, trace.loose))
 
 
@@ -105,13 +105,13 @@ def _several(question: Question) -> tuple[int, ...]:
     return () if not ports or len(ports[0].axes) < 3 else (int(ports[0].axes[0].size or 1),)
 
 
-def probe(trace: Traced, question: Question) -> str:
+def probe(trace: MetaModel, question: Question) -> str:
     """Call a model whole, with sizes that are unlike all of its own; return why it did not come to its end."""
     batch, length = unlike_sizes(trace)
     return trace.call(batch, length, torch.arange(length).expand(*_several(question), batch, length))
 
 
-def _layer_of(trace: Traced, question: Question) -> int:
+def _layer_of(trace: MetaModel, question: Question) -> int:
     """Return the layer in question, by default the first that rotates; -1 for rotations outside of layers."""
     layer, kind = question.layer, question.layer_type
     if layer is None and kind:
@@ -134,7 +134,7 @@ def _head_dim(question: Question) -> int:
     return int(str(question.reading.parameters["head_dim"]))
 
 
-def _answers(question: Question, rotation: Rotation) -> Call:
+def _answers(question: Question, rotation: LayerRotations) -> Call:
     """Return the function that gives the outputs of our encoding by the model's rotations."""
     permutation = list(rotation.permutation()) or slice(None)
     by_seq = question.reading.parameters.get("tensor_layout") == "bshd"
@@ -161,7 +161,7 @@ def _rows(outputs: tuple[Port, ...]) -> int:
     return outputs[0].axes[0].size or 0
 
 
-def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tuple[Array, Array]:
+def _cos_sin(question: Question, rotation: LayerRotations, positions: Integers) -> tuple[Array, Array]:
     """Return the cosines and sines by which the model rotates: where (1, 0) goes, pair by pair.
 
     A model that rotates backward takes it to (cos, -sin).

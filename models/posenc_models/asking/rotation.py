@@ -11,7 +11,7 @@ from posenc.ports import Array, Integers
 from posenc_models.asking.calling import takes_positions
 from posenc_models.asking.load import said
 from posenc_models.asking.model import CannotAsk, Disagrees
-from posenc_models.asking.tracing import Layer, RotaryCall, Rotated, Traced
+from posenc_models.asking.tracing import MetaModel, RotaryCall, RotatedArgument, TracedLayer
 from posenc_models.config.foreign import HfModule
 
 ASIDE = re.compile(r"Indexer|Compress", re.IGNORECASE)
@@ -32,7 +32,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Rotation:
+class LayerRotations:
     """The rotations of a layer: of its queries and of its keys.
 
     Args:
@@ -44,7 +44,7 @@ class Rotation:
         last: whether heads of ours are the last features of the model's.
     """
 
-    trace: Traced
+    trace: MetaModel
     layer: int
     head_dim: int
     axes: tuple[Axes, ...]
@@ -140,7 +140,7 @@ def _occurrences(positions: Integers) -> Integers:
     return order
 
 
-def unlike_sizes(trace: Traced) -> tuple[int, int]:
+def unlike_sizes(trace: MetaModel) -> tuple[int, int]:
     """Return a batch and a length that are unlike all sizes of the config: an axis shows which it is."""
     model: HfModule = trace.model
     own = {value for value in model.config.to_dict().values() if isinstance(value, int)}
@@ -148,7 +148,7 @@ def unlike_sizes(trace: Traced) -> tuple[int, int]:
     return batch, length
 
 
-def calls_of(layer: Layer) -> list[RotaryCall]:
+def calls_of(layer: TracedLayer) -> list[RotaryCall]:
     """Return the rotations of an attention's own queries and keys."""
     calls = [call for call in layer.calls if call.places]
     return [call for call in calls if not ASIDE.search(call.owner)] or calls
@@ -166,7 +166,7 @@ def axes_of(calls: Sequence[RotaryCall], sizes: tuple[int, int]) -> list[Axes]:
     return [_axes_of(place, batch, length) for place in places]
 
 
-def _axes_of(place: Rotated, batch: int, length: int) -> Axes:
+def _axes_of(place: RotatedArgument, batch: int, length: int) -> Axes:
     """Return where batch, heads and length are among the axes of a place; raise CannotAsk where they are not."""
     outer = place.shape[:-1]
     if length not in outer or len(outer) > 3:

@@ -12,7 +12,7 @@ from posenc.encoding import eps
 from posenc.ports import Array, Feeds
 from posenc_models.asking.biases import end_of
 from posenc_models.asking.built import Built, built, parent_of, put
-from posenc_models.asking.model import Answer, Call, Model, Question
+from posenc_models.asking.model import Answer, Call, OwnModel, Question
 from posenc_models.asking.running import Sides, added_to_scores, answer, in_order, pair, run_, values_of
 from posenc_models.asking.scores import constant, of_attention, with_probabilities
 from posenc_models.asking.windows import sides_in
@@ -23,19 +23,19 @@ OTHERS = ("linear_k", "linear_v", "k_proj", "v_proj")
 NAMES = ("rel_pos_h", "rel_pos_w")  # SAM and ViTDet
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model with our rows in its attention, or with our matrix."""
     makers = {"clipped_relative": _clipped, "decomposed_relative": _decomposed, "fourier_features": _points}
     return makers[question.reading.scheme](question)
 
 
-def _clipped(question: Question) -> Model:
+def _clipped(question: Question) -> OwnModel:
     """Return an attention that has a row for each distance; SpeechT5's rows are those of the encoder around it."""
     made = built(question)
     put(made.model, made.table, in_order(question.tables)[0])
     owner, more = _attention(made, made.table)
     if question.reading.parameters.get("output") == "values":
-        return Model(type(owner).__name__, made.library, _values(question, owner))
+        return OwnModel(type(owner).__name__, made.library, _values(question, owner))
 
     def square(q: Array) -> Array:
         return in_heads(owner, q, lambda tokens: scores_of(owner, tokens, **more(tokens.shape[1])))
@@ -48,7 +48,7 @@ def _clipped(question: Question) -> Model:
         whole[:, :, queries] = q
         return added_to_scores(question, square(whole)[:, :, queries][..., keys], feeds)
 
-    return Model(type(owner).__name__, made.library, call)
+    return OwnModel(type(owner).__name__, made.library, call)
 
 
 def _attention(made: Built, table: str) -> tuple[nn.Module, Callable[[int], dict[str, object]]]:
@@ -135,7 +135,7 @@ def _values(question: Question, attention: HfModule) -> Call:
     return call
 
 
-def _decomposed(question: Question) -> Model:
+def _decomposed(question: Question) -> OwnModel:
     """Return SAM's attention, and those like it, which take a grid of places."""
     made = built(question)
     for name, table in zip(NAMES, in_order(question.tables), strict=True):
@@ -148,7 +148,7 @@ def _decomposed(question: Question) -> Model:
         bias = in_heads(attention, flat, lambda tokens: _of_places(attention, tokens, sides))
         return added_to_scores(question, bias, feeds)
 
-    return Model(type(attention).__name__, made.library, call)
+    return OwnModel(type(attention).__name__, made.library, call)
 
 
 def grid_sides(question: Question, feeds: Feeds) -> Sides:
@@ -165,7 +165,7 @@ def _of_places(attention: HfModule, tokens: Array, sides: Sides) -> Array:
     return of_attention(attention, queries)
 
 
-def _points(question: Question) -> Model:
+def _points(question: Question) -> OwnModel:
     """Return SAM's module of points, with our matrix in it."""
     made = built(question)
     (matrix,) = in_order(question.tables)
@@ -179,4 +179,4 @@ def _points(question: Question) -> Model:
     # An angle is at most 2 pi times the sum of the magnitudes of a column. float32 rounds it by half an eps for each
     # of two products, for their sum and for 2 pi, and by half of that for 2 x - 1: less than three eps.
     largest = 2 * np.pi * float(np.abs(matrix).sum(0).max())
-    return Model(type(module).__name__, made.library, call, atol=3 * eps("float32") * largest)
+    return OwnModel(type(module).__name__, made.library, call, atol=3 * eps("float32") * largest)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc_models.asking.load import Loaded, class_of_type, quiet, said
 from posenc_models.asking.model import CannotAsk
-from posenc_models.asking.tracing import RotaryCall, Rotated, Traced
+from posenc_models.asking.tracing import MetaModel, RotaryCall, RotatedArgument
 
 ANGLES = re.compile(r"Rotary|Rope|RoPE|ROPE|RoFormerSinusoidal")
 """Names of classes that make angles."""
@@ -32,8 +32,8 @@ MAKES_TABLES = re.compile(r"^_?(create|compute|get|build|precompute)")
 
 
 def traced(
-    loaded: Loaded, model_class: type[nn.Module], run: Callable[[Traced, int, int, Tensor | None], None]
-) -> Traced:
+    loaded: Loaded, model_class: type[nn.Module], run: Callable[[MetaModel, int, int, Tensor | None], None]
+) -> MetaModel:
     """Return a model on the meta device, but for the modules that make its angles; `run` calls it."""
     classes = _angle_classes(loaded.modeling)
     with ExitStack() as stack, quiet():
@@ -51,7 +51,7 @@ def traced(
         except Exception as error:
             raise CannotAsk(f"{model_class.__name__} of {loaded.library} refuses the config: {said(error)}") from None
     model.eval()
-    return Traced(model, loaded.modeling, classes, run, _patched)
+    return MetaModel(model, loaded.modeling, classes, run, _patched)
 
 
 def model_classes(loaded: Loaded) -> list[type[nn.Module]]:
@@ -90,7 +90,7 @@ def _functions(modeling: ModuleType) -> list[tuple[str, Callable[..., object]]]:
 
 
 @contextmanager
-def _patched(trace: Traced) -> Iterator[None]:
+def _patched(trace: MetaModel) -> Iterator[None]:
     """Note rotations, make angles for real, and leave out masks."""
     with ExitStack() as stack:
         stack.enter_context(setting(Tensor, "to", _stays(Tensor.to)))
@@ -137,7 +137,7 @@ def _on_cpu(function: Callable[..., object]) -> Callable[..., object]:
     return made
 
 
-def _real(trace: Traced, forward: Callable[..., object]) -> Callable[..., object]:
+def _real(trace: MetaModel, forward: Callable[..., object]) -> Callable[..., object]:
     """Return a forward that gives numbers: on a copy, as some modules remember earlier calls."""
 
     @wraps(forward)
@@ -165,7 +165,7 @@ def _zeros(value: object) -> object:
     return torch.zeros((1,) * value.dim(), dtype=value.dtype, device="cpu").expand(value.shape)
 
 
-def _noted(trace: Traced, function: Callable[..., object]) -> Callable[..., object]:
+def _noted(trace: MetaModel, function: Callable[..., object]) -> Callable[..., object]:
     """Return a function that notes its arguments, and gives outputs of the right shapes on the meta device."""
 
     def called(*args: object, **kwargs: object) -> object:
@@ -189,7 +189,7 @@ def _place(value: object) -> object:
     # a part of a head is a view into it: its offset in the memory of a head is its first feature
     stride = max(value.stride()[:-1], default=1) if value.dim() < 3 else min(value.stride()[1:-1])
     first = int(value.storage_offset()) % stride if stride > value.shape[-1] else 0
-    return Rotated(tuple(value.shape), first if first + value.shape[-1] <= stride else 0)
+    return RotatedArgument(tuple(value.shape), first if first + value.shape[-1] <= stride else 0)
 
 
 def _head_dim(owner: object) -> int | None:
@@ -223,7 +223,7 @@ def _dtype_alone(value: object) -> object:
     return torch.empty(0, dtype=value.dtype) if isinstance(value, Tensor) and _is_meta(value) else value
 
 
-def _counted(trace: Traced, arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _counted(trace: MetaModel, arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return `torch.arange` that counts for real outside of layers: a model's own positions would be lost."""
 
     def counted(*args: object, **kwargs: object) -> Tensor:

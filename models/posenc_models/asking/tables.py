@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from posenc.ports import Array, Feeds
 from posenc_models.asking.built import Built, built, put_rows
-from posenc_models.asking.model import Answer, Call, CannotAsk, Model, Question
+from posenc_models.asking.model import Answer, Call, CannotAsk, OwnModel, Question
 from posenc_models.asking.running import (
     answer,
     around,
@@ -30,16 +30,16 @@ Rows = Callable[[Array], Array]
 """A mask (batch, seq) of tokens -> the rows that a model has for them, (1 or batch, seq or more, width)."""
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model with our table in it; see `SCHEMES`."""
     made = built(question)
     put_rows(made.model, made.table, in_order(question.tables)[0])
-    runner = Runner(made, made.table.rpartition(".")[0])
-    return Model(runner.words, made.library, added(question, runner.rows, before=0))
+    runner = ModelRunner(made, made.table.rpartition(".")[0])
+    return OwnModel(runner.words, made.library, added(question, runner.rows, before=0))
 
 
 @dataclass
-class Runner:
+class ModelRunner:
     """A model and the module in it that is called with positions, or with tokens.
 
     Args:

@@ -16,7 +16,7 @@ from posenc.encoding import eps
 from posenc.ports import Array, Feeds
 from posenc_models.asking.built import config_of, part_of, zeros
 from posenc_models.asking.load import library_of, modeling_of
-from posenc_models.asking.model import Answer, CannotAsk, Model, Question
+from posenc_models.asking.model import Answer, CannotAsk, OwnModel, Question
 from posenc_models.asking.running import Reached, array, only, positions_in, run_
 from posenc_models.asking.standing import setting
 from posenc_models.asking.tables import looked_up
@@ -42,7 +42,7 @@ class Ones(nn.Module):
         return torch.ones(()).expand(*x.shape[:-1], self.width)
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return the factors of the first layer whose queries have one; raise CannotAsk where no layer can be called."""
     part, _ = part_of(question)
     config = config_of(question.content, part)
@@ -57,7 +57,7 @@ def model_of(question: Question) -> Model:
         return {question.outputs[0].name: values}
 
     largest = 1 + float(question.reading.parameters["beta"]) * np.log1p(2.0**24)
-    return Model(type(attention).__name__, library_of(), call, atol=ROUNDINGS * eps("float32") * largest)
+    return OwnModel(type(attention).__name__, library_of(), call, atol=ROUNDINGS * eps("float32") * largest)
 
 
 def _attention(question: Question, config: HfConfig, modeling: ModuleType) -> nn.Module:

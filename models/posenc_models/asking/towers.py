@@ -22,7 +22,7 @@ from posenc_models.asking.alone import alone
 from posenc_models.asking.angles import ANGLES, Angles, At, angles_of
 from posenc_models.asking.built import Built, built
 from posenc_models.asking.load import said
-from posenc_models.asking.model import Answer, CannotAsk, Disagrees, Model, Question
+from posenc_models.asking.model import Answer, CannotAsk, Disagrees, OwnModel, Question
 from posenc_models.asking.running import array
 
 FUNCTION = re.compile(r"^(vision_)?apply_(rotary|multidimensional_rope)\w*$")
@@ -134,7 +134,7 @@ def _halved(columns: Sequence[Array], axes: int) -> list[Array]:
     return [values[:, ::2] for values in columns]
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return the rotations of a tower; raise CannotAsk, in one line, where it cannot be made."""
     made = _made(question)
     if not made.paths(ANGLES):
@@ -144,7 +144,7 @@ def model_of(question: Question) -> Model:
     heads_first = any(HEADS_FIRST.search(name) for name in (function.__name__, made.part.model_type))
     tower = Tower(question, angles, function, heads_first, _before(made))
     words = f"{type(module).__name__}, {function.__name__}"
-    return Model(words, made.library, tower.call, amplitude=1.0)
+    return OwnModel(words, made.library, tower.call, amplitude=1.0)
 
 
 def _made(question: Question) -> Built:

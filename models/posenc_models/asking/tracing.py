@@ -20,7 +20,7 @@ from posenc_models.asking.load import quiet, said
 
 
 @dataclass(frozen=True)
-class Rotated:
+class RotatedArgument:
     """A place among the arguments of a rotation that holds queries or keys.
 
     Args:
@@ -51,23 +51,23 @@ class RotaryCall:
     head_dim: int | None = None
 
     @property
-    def places(self) -> list[Rotated]:
+    def places(self) -> list[RotatedArgument]:
         """The places of queries and keys, in order."""
         values = (*self.arguments, *self.keywords.values())
-        return [value for value in values if isinstance(value, Rotated)]
+        return [value for value in values if isinstance(value, RotatedArgument)]
 
     def again(self, tensors: list[Tensor]) -> list[Tensor]:
         """Call it with tensors in the places of queries and keys; return its outputs."""
         values = iter(tensors)
-        arguments = [next(values) if isinstance(value, Rotated) else value for value in self.arguments]
-        keywords = {k: next(values) if isinstance(v, Rotated) else v for k, v in self.keywords.items()}
+        arguments = [next(values) if isinstance(value, RotatedArgument) else value for value in self.arguments]
+        keywords = {k: next(values) if isinstance(v, RotatedArgument) else v for k, v in self.keywords.items()}
         with torch.no_grad():
             outputs = self.function(*arguments, **keywords)
         return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
 @dataclass
-class Layer:
+class TracedLayer:
     """The rotations that were seen in a layer, and why the call did not come to its end, if it did not."""
 
     calls: list[RotaryCall] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Enough(Exception):
 
 
 @dataclass
-class Traced:
+class MetaModel:
     """A model on the meta device, and how it is called.
 
     Args:
@@ -99,13 +99,13 @@ class Traced:
     model: nn.Module
     modeling: ModuleType
     angle_classes: tuple[type[nn.Module], ...]
-    run: Callable[[Traced, int, int, Tensor | None], None]
-    watch: Callable[[Traced], AbstractContextManager[None]]
-    layers: list[Layer] = field(default_factory=list)
-    loose: Layer = field(default_factory=Layer)
+    run: Callable[[MetaModel, int, int, Tensor | None], None]
+    watch: Callable[[MetaModel], AbstractContextManager[None]]
+    layers: list[TracedLayer] = field(default_factory=list)
+    loose: TracedLayer = field(default_factory=TracedLayer)
     makers: list[str] = field(default_factory=list)
     last: int | None = None
-    current: list[Layer] = field(default_factory=list)
+    current: list[TracedLayer] = field(default_factory=list)
     depth: int = 0
 
     def call(self, batch: int, length: int, positions: Tensor | None, last: int | None = None) -> str:
@@ -117,7 +117,7 @@ class Traced:
             positions: (batch, length), or (axes, batch, length); None where the model counts them itself.
             last: the layer after which the call may end; all layers are called by default.
         """
-        self.layers, self.loose, self.makers = [], Layer(), []
+        self.layers, self.loose, self.makers = [], TracedLayer(), []
         self.last, self.current, self.depth = last, [], 0
         with ExitStack() as stack, torch.no_grad(), quiet():
             stack.enter_context(self.watch(self))
@@ -130,6 +130,6 @@ class Traced:
         return ""
 
     @property
-    def layer(self) -> Layer:
+    def layer(self) -> TracedLayer:
         """The layer that is being called."""
         return self.current[-1] if self.current else self.loose

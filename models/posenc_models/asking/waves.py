@@ -7,9 +7,9 @@ import torch
 
 from posenc.ports import Array
 from posenc_models.asking.built import Built, built, initialised, part_of, put
-from posenc_models.asking.model import CannotAsk, Model, Question
+from posenc_models.asking.model import CannotAsk, OwnModel, Question
 from posenc_models.asking.running import array, in_order, run_, takes
-from posenc_models.asking.tables import COUNTED, Runner, added, in_rows, positions_before
+from posenc_models.asking.tables import COUNTED, ModelRunner, added, in_rows, positions_before
 from posenc_models.config.foreign import HfModule
 
 NAMED = re.compile("Sinusoidal|ScaledPositional")
@@ -17,7 +17,7 @@ NAMED = re.compile("Sinusoidal|ScaledPositional")
 USUAL = "embed_positions"
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model with its own sines and cosines."""
     made, path = _module(question)
     module = made.model.get_submodule(path)
@@ -29,7 +29,7 @@ def model_of(question: Question) -> Model:
     hides = part_of(question)[0].model_type in COUNTED
     rows = (lambda mask: counted.rows(mask) * mask[..., None]) if hides else counted.rows
     call = added(question, rows, before=positions_before(made))
-    return Model(counted.words, made.library, call, amplitude=1.0)
+    return OwnModel(counted.words, made.library, call, amplitude=1.0)
 
 
 def _module(question: Question) -> tuple[Built, str]:
@@ -58,7 +58,7 @@ def _class(model_type: str, part: str) -> str:
     return f"SpeechT5{side.title()}With{kind.title()}Prenet" if model_type == "speecht5" else ""
 
 
-def _scaled(question: Question, made: Built, path: str) -> Model:
+def _scaled(question: Question, made: Built, path: str) -> OwnModel:
     """Return SpeechT5's module, which adds rows times a learned number to x."""
     module = made.model.get_submodule(path)
     for scale in in_order(question.tables):
@@ -68,7 +68,7 @@ def _scaled(question: Question, made: Built, path: str) -> Model:
         width = int(question.outputs[0].axes[-1].size or 0)
         return in_rows(run_(lambda: module(torch.zeros(*mask.shape, width))))
 
-    return Model(type(module).__name__, made.library, added(question, rows, before=0), amplitude=1.0)
+    return OwnModel(type(module).__name__, made.library, added(question, rows, before=0), amplitude=1.0)
 
 
 def _compute(made: Built, path: str) -> None:
@@ -86,9 +86,9 @@ class Counted:
     def __init__(self, made: Built, path: str) -> None:
         self.made, self.path = made, path
         self.module: HfModule = made.model.get_submodule(path)
-        self.runner: Runner | None = None
+        self.runner: ModelRunner | None = None
         try:
-            self.runner = Runner(made, path)
+            self.runner = ModelRunner(made, path)
         except CannotAsk:
             self.rows(np.ones((1, 3), np.int64))
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.encoding import eps
 from posenc.ports import Array, Feeds
 from posenc_models.asking.built import built, parent_of, put, zeros
-from posenc_models.asking.model import Answer, CannotAsk, Model, Question
+from posenc_models.asking.model import Answer, CannotAsk, OwnModel, Question
 from posenc_models.asking.running import Sides, added_to_scores, in_order, pair, takes, values_of
 from posenc_models.asking.scores import of_attention
 from posenc_models.config.foreign import HfConfig, HfModule
@@ -19,7 +19,7 @@ NETWORK = (".0.weight", ".0.bias", ".2.weight")
 """Weights of Swin V2's continuous_position_bias_mlp: its second layer has no bias."""
 
 
-def model_of(question: Question) -> Model:
+def model_of(question: Question) -> OwnModel:
     """Return a model with our table in the attention of a window."""
     made = built(question)
     ends = NETWORK if question.reading.scheme == "swin_cpb" else ("",)
@@ -33,7 +33,7 @@ def model_of(question: Question) -> Model:
         values = np.broadcast_to(bias(sides), (1, *question_shape(question, sides)))
         return added_to_scores(question, values, feeds)
 
-    return Model(type(owner).__name__, made.library, call, atol=float32_error(question))
+    return OwnModel(type(owner).__name__, made.library, call, atol=float32_error(question))
 
 
 def float32_error(question: Question) -> float:

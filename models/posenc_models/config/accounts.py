@@ -108,7 +108,7 @@ AGREEING: Mapping[str, tuple[object, ...]] = {
 
 
 @dataclass(frozen=True)
-class Account:
+class KeyAccount:
     """What became of the keys of a config that were not read.
 
     Args:
@@ -156,7 +156,7 @@ def harmless(name: str) -> bool:
 
 def account(
     settings: Settings, read: Iterable[str], *, is_known: bool, agreeing: Mapping[str, tuple[object, ...]]
-) -> Account:
+) -> KeyAccount:
     """Return what became of the keys of a config that nothing was read from.
 
     Args:
@@ -177,7 +177,7 @@ def account(
             listed.append(settings.path_of(key))
     # those whose names say it come first
     order = sorted(refused, key=lambda path: not speaks_of_positions(path.removeprefix(f"{settings.path}.")))
-    return Account({path: refused[path] for path in order}, tuple(listed))
+    return KeyAccount({path: refused[path] for path in order}, tuple(listed))
 
 
 def _left(content: Json, read: frozenset[str]) -> Iterator[tuple[str, object]]:

@@ -7,7 +7,7 @@ from typing import Protocol
 from posenc_models.config.settings import Setting, Settings, short
 
 
-class Source(Protocol):
+class KeyOrigin(Protocol):
     """Where a parameter is from."""
 
     def read(self, config: Settings, absent: str) -> Setting:
@@ -96,7 +96,7 @@ class Made:
 
     words: str
     make: Callable[..., object]
-    sources: tuple[Source, ...]
+    sources: tuple[KeyOrigin, ...]
 
     def read(self, config: Settings, absent: str) -> Setting:
         """Return the computed value; where all its sources are defaults, it is a default, too."""
@@ -122,7 +122,7 @@ def _under(config: Settings, name: str) -> object:
     return value
 
 
-def quotient(width: Source, parts: Source) -> Made:
+def quotient(width: KeyOrigin, parts: KeyOrigin) -> Made:
     """Return the width of each of several equal parts."""
 
     def divide(whole: int, by: int) -> int:
@@ -147,16 +147,16 @@ def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else size
 
 
-def plus(source: Source, more: int) -> Made:
+def plus(source: KeyOrigin, more: int) -> Made:
     """Return a whole number with another added to it."""
     return Made(f"{{}} {'-' if more < 0 else '+'} {abs(more)}", lambda value: value + more, (source,))
 
 
-def minus(source: Source, less: Source) -> Made:
+def minus(source: KeyOrigin, less: KeyOrigin) -> Made:
     """Return the difference of two whole numbers."""
     return Made("{} - ({})", lambda whole, part: whole - part, (source, less))
 
 
-def item(source: Source, place: int) -> Made:
+def item(source: KeyOrigin, place: int) -> Made:
     """Return an item of a list; None beyond its end."""
     return Made("{}[" + str(place) + "]", lambda items: items[place] if place < len(items) else None, (source,))

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from posenc_models.config.accounts import AGREEING, LISTED, Account, account, fields_of_class, taken, words_in
+from posenc_models.config.accounts import AGREEING, LISTED, KeyAccount, account, fields_of_class, taken, words_in
 from posenc_models.config.encodings import ENCODINGS
 from posenc_models.config.encodings.diffusion import DIFFUSION
 from posenc_models.config.encodings.parts import CLASS, Part
@@ -161,11 +161,11 @@ def keys_of(source: object) -> Iterator[str]:
         yield from keys_of(one)
 
 
-def _listed(accounts: list[Account], kind: str) -> dict[str, str]:
+def _listed(accounts: list[KeyAccount], kind: str) -> dict[str, str]:
     """Return the origin of keys that were not read; raise ValueError where one may change positions."""
     refused = {path: value for one in accounts for path, value in one.refused.items()}
     if refused:
-        words = Account(refused, ()).words
+        words = KeyAccount(refused, ()).words
         them = "it" if len(refused) == 1 else "them"
         whose = f"model_type {kind!r} is not known" if kind else "the config has no model_type"
         if is_known(kind) or kind in ENCODINGS:

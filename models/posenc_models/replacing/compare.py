@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     cos_sin: CosSinFunction
 
 
-class Difference(NamedTuple):
+class AngleDifference(NamedTuple):
     """By how much cosines and sines differ: as a multiple of the allowed error, and in words."""
 
     excess: float
@@ -80,19 +80,19 @@ def _reference(original: CosSinFunction, positions: Tensor) -> CosSin:
         ) from None
 
 
-def _difference(references: Sequence[CosSin], ours: CosSinFunction, positions: Sequence[Tensor]) -> Difference:
+def _difference(references: Sequence[CosSin], ours: CosSinFunction, positions: Sequence[Tensor]) -> AngleDifference:
     """Return the worst difference over all calls."""
     pairs = zip(references, positions, strict=True)
     differences = [_difference_of_call(reference, ours(at), int(at.max())) for reference, at in pairs]
     return max(differences, key=lambda difference: difference.excess)
 
 
-def _difference_of_call(reference: CosSin, ours: CosSin, last: int) -> Difference:
+def _difference_of_call(reference: CosSin, ours: CosSin, last: int) -> AngleDifference:
     """Return by how much cosines and sines of positions up to `last` differ; infinitely where their shapes do."""
     if [x.shape for x in reference] != [x.shape for x in ours]:
-        return Difference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")
+        return AngleDifference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")
     off = max(float((a - b).abs().max()) for a, b in zip(reference, ours, strict=True))
     # an angle is up to position * 1 radians, cos and sin up to the attention factor
     budget = ROUNDINGS * eps("float32") * max(last, 1) * max(1.0, float(ours[0].abs().max()))
     words = f"{off:.2g} at positions up to {last}, where {budget:.2g} is allowed"
-    return Difference(off / budget if np.isfinite(off) else np.inf, words)
+    return AngleDifference(off / budget if np.isfinite(off) else np.inf, words)

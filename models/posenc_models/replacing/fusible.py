@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.joins.cos_sin import Explicit
+from posenc.joins.cos_sin import ExplicitCosSin
 from posenc.lookup import inside, take
 from posenc.sources.rotary.angles import StaticAngles
 from posenc_models.replacing.modules import CosSin, KeepDtype, LayerCosSin, TextCosSin
@@ -54,14 +54,14 @@ def fusible(module: nn.Module, rows: int) -> nn.Module:
         return LayerCosSin({name: fusible(part, rows) for name, part in module.by_type.items()})
     cosines = module.cosines if isinstance(module, TextCosSin) else None
     ours = cosines.module if isinstance(cosines, KeepDtype) else None
-    if not isinstance(ours, Explicit) or not isinstance(ours.angles, StaticAngles):
+    if not isinstance(ours, ExplicitCosSin) or not isinstance(ours.angles, StaticAngles):
         raise ValueError("fusible=True needs one position a token, and frequencies that no call changes")
     if not ours.repeat_pairs or ours.interleaved:
         raise ValueError("fusible=True needs a column a feature, in halves: no fusion knows another layout")
     return TextCosSin(KeepDtype(StoredAngles(_angles(ours, rows))), None)
 
 
-def _angles(ours: Explicit, rows: int) -> Tensor:
+def _angles(ours: ExplicitCosSin, rows: int) -> Tensor:
     """Return the angles of cosines and sines that a module gives: (rows, pairs)."""
     device = next(ours.buffers()).device
     parts = []

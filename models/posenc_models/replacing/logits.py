@@ -31,7 +31,7 @@ OURS = 3e-7
 """The error of our cosines and sines."""
 
 
-class Read(NamedTuple):
+class ModelInputs(NamedTuple):
     """What a model reads: tokens, positions and a mask that is 0 at padding, (texts, tokens) each."""
 
     ids: Tensor
@@ -39,7 +39,7 @@ class Read(NamedTuple):
     mask: Tensor
 
 
-def text_for(model: nn.Module) -> Read:
+def text_for(model: nn.Module) -> ModelInputs:
     """Return what a model reads; raise ValueError, in one line, where it is no causal language model."""
     config: Any = getattr(model, "config", None)
     head = getattr(model, "get_output_embeddings", lambda: None)()
@@ -51,10 +51,10 @@ def text_for(model: nn.Module) -> Read:
     mask = torch.ones_like(drawn)
     mask[0, : min(PADDING, count // 2)] = 0
     device = next(model.parameters()).device
-    return Read(*(part.to(device) for part in (drawn, (mask.cumsum(-1) - 1).clamp(min=0), mask)))
+    return ModelInputs(*(part.to(device) for part in (drawn, (mask.cumsum(-1) - 1).clamp(min=0), mask)))
 
 
-def logits_of(model: nn.Module, read: Read) -> list[Tensor]:
+def logits_of(model: nn.Module, read: ModelInputs) -> list[Tensor]:
     """Return the logits of all tokens but padding, (tokens, vocabulary): of one call, and behind each cache."""
     with _still(model):
         whole = _call(model, read, slice(None)).logits
@@ -66,7 +66,7 @@ def logits_of(model: nn.Module, read: Read) -> list[Tensor]:
     return [part.to("cpu", torch.float64) for part in parts]
 
 
-def compared(model: nn.Module, read: Read, theirs: list[Tensor], elsewhere: list[Tensor]) -> str:
+def compared(model: nn.Module, read: ModelInputs, theirs: list[Tensor], elsewhere: list[Tensor]) -> str:
     """Return in words how far logits are from those of before; raise ValueError, in one line, where it is too far.
 
     Args:
@@ -88,12 +88,12 @@ def compared(model: nn.Module, read: Read, theirs: list[Tensor], elsewhere: list
     return f"off by {off:.2g}, {allowed:.2g} allowed: padded on the left, and behind {lengths} tokens in a cache"
 
 
-def doubled(read: Read) -> Read:
+def doubled(read: ModelInputs) -> ModelInputs:
     """Return the same tokens at twice their positions."""
     return read._replace(positions=read.positions * 2)
 
 
-def _call(model: Any, read: Read, part: slice, cache: Any = None) -> Any:
+def _call(model: Any, read: ModelInputs, part: slice, cache: Any = None) -> Any:
     tokens = {"input_ids": read.ids[:, part], "attention_mask": read.mask[:, : part.stop]}
     try:
         with torch.no_grad():
@@ -110,7 +110,7 @@ def _largest(some: list[Tensor], others: list[Tensor]) -> float:
     return largest if np.isfinite(largest) else np.inf
 
 
-def _allowed(model: nn.Module, read: Read, ours: list[Tensor]) -> float:
+def _allowed(model: nn.Module, read: ModelInputs, ours: list[Tensor]) -> float:
     """Return how far logits may be from those of before."""
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     peak = max(float(part.abs().max()) for part in ours)

@@ -11,7 +11,7 @@ from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
-class Parameters:
+class FeatureParameters:
     """The parameters as a user gives them."""
 
     in_features: int
@@ -42,7 +42,7 @@ class Parameters:
         return waves[::-1] if self.flip_sin_to_cos else waves
 
 
-def projected(call: Call, *, matrix: Floats, parameters: Parameters) -> tuple[Array]:
+def projected(call: Call, *, matrix: Floats, parameters: FeatureParameters) -> tuple[Array]:
     """Return the features of random directions in float64."""
     x = call.values[0][:, call.picked].astype(np.float64)
     numbers = np.log(x) if parameters.inputs == "logs" else 2 * x - 1 if parameters.inputs == "centered" else x
@@ -50,7 +50,7 @@ def projected(call: Call, *, matrix: Floats, parameters: Parameters) -> tuple[Ar
     return (np.concatenate([x, *waves] if parameters.include_input else waves, -1),)
 
 
-def banded(call: Call, *, parameters: Parameters) -> tuple[Array]:
+def banded(call: Call, *, parameters: FeatureParameters) -> tuple[Array]:
     """Return the features of bands in float64."""
     x = call.values[0][:, call.picked].astype(np.float64)
     angle = parameters.bands() * x[..., None, :]  # (batch, seq, bands, numbers)

@@ -24,7 +24,7 @@ TABLES = "what is stored goes by distances, not by positions"
 
 
 @dataclass(frozen=True)
-class Output:
+class BiasPorts:
     """What comes in and out of an encoding of biases.
 
     Args:
@@ -52,7 +52,7 @@ class Output:
         return Axis("heads", "heads") if self.heads is None else fixed(self.heads, "heads")
 
 
-def encode(source: BiasSource, spec: Spec, output: Output, *, formula: Formula) -> Encoding:
+def encode(source: BiasSource, spec: Spec, output: BiasPorts, *, formula: Formula) -> Encoding:
     """Return the encoding that a source of biases makes with the positions and the output of a spec.
 
     A baked encoding refuses positions from max_len on; a dynamic one has no end. The formula gives the bias itself.
@@ -86,7 +86,7 @@ def claims(source: Source, spec: Spec, at: Callable[[CaseLike], int] = largest_p
     return claims_of(source, tables=TABLES, probes=replace(source.probes, pairs=pairs), at=at)
 
 
-def tensors(spec: Spec, output: Output, keys: Axis) -> tuple[Port, ...]:
+def tensors(spec: Spec, output: BiasPorts, keys: Axis) -> tuple[Port, ...]:
     """Return the ports of the tensors that come in; of a tensor that no source multiplies with, the shape counts."""
     dim = fixed(output.head_dim) if output.head_dim else Axis("head_dim", "features")
     q = Port("q", (BATCH, output.heads_axis, SEQ, dim), spec.torch_dtype)
@@ -101,7 +101,7 @@ def tensors(spec: Spec, output: Output, keys: Axis) -> tuple[Port, ...]:
     return (q,) if spec.positions == "mask" else (q, k)
 
 
-def result_of(spec: Spec, output: Output, keys: Axis) -> Port:
+def result_of(spec: Spec, output: BiasPorts, keys: Axis) -> Port:
     """Return the port of the output: a bias by positions that are counted is the same for a batch."""
     if output.kind == "values":
         return Port("added", (BATCH, output.heads_axis, SEQ, fixed(output.head_dim or 1)), spec.torch_dtype)

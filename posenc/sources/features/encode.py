@@ -20,7 +20,7 @@ from posenc.spec import Spec
 from posenc.where import Where
 
 
-class Waves(Bounded, Protocol):
+class FeatureWaves(Bounded, Protocol):
     """A source of cosines and sines of numbers; its tolerances take the largest angle."""
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,7 +28,7 @@ class Waves(Bounded, Protocol):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """The columns of a row.
 
     Args:
@@ -60,7 +60,7 @@ class Features(nn.Module):
     include: Final[bool]
     zero: Final[bool]
 
-    def __init__(self, waves: Waves, layout: Layout, dtype: torch.dtype) -> None:
+    def __init__(self, waves: FeatureWaves, layout: ColumnLayout, dtype: torch.dtype) -> None:
         super().__init__()
         self.waves = waves
         self.dtype = dtype
@@ -88,10 +88,10 @@ class Features(nn.Module):
 
 
 def encode(
-    waves: Waves,
+    waves: FeatureWaves,
     spec: Spec,
     x: Port,
-    layout: Layout,
+    layout: ColumnLayout,
     *,
     formula: Formula,
     largest: Callable[[int], int],

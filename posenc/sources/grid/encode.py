@@ -67,7 +67,7 @@ class GridLayout:
         return (BATCH, fixed(features), *places) if self.channels_first else (BATCH, *places, fixed(features))
 
 
-class Grid(nn.Module):
+class GridRows(nn.Module):
     """Rows of every place of a grid, added to x, or returned."""
 
     axes: Final[int]
@@ -155,7 +155,7 @@ def encode(
     """
     where = grid(spec, layout.axes, [source.end for source in sources])
     x = Port("x", layout.shape(where.places, sum(widths)), spec.torch_dtype)
-    module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
+    module = GridRows(sources, widths, layout, getattr(torch, spec.torch_dtype))
     return encoding(spec, where, _claims(sources[0], step), join_x("grid", module, x, add=layout.add), formula)
 
 

@@ -12,7 +12,7 @@ from posenc.call import Formula
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Extents, Port, fixed
-from posenc.sources.interpolated.modules import Resample1d, Resample2d, ResampleEachImage, StoredRows
+from posenc.sources.interpolated.modules import Resample1d, Resample2d, ResampledRows, ResampleEachImage
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec
 from posenc.where import Where
@@ -49,7 +49,7 @@ class PrefixThenRows(nn.Module):
         return torch.cat([self.prefix, rows]).unsqueeze(0).to(self.dtype)
 
 
-class WholeTable(nn.Module):
+class ResampledTable(nn.Module):
     """Rows that were resampled to one size, with no input."""
 
     table: Tensor  # (1, prefix + places, features)
@@ -65,7 +65,7 @@ class WholeTable(nn.Module):
 
 
 @dataclass(frozen=True)
-class Grid:
+class ResampledGrid:
     """A learned grid and the filter that resamples it.
 
     Args:
@@ -103,7 +103,7 @@ class Grid:
         return float(self.weight.abs().max()) * eps(dtype) / 2
 
 
-def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula: Formula) -> Encoding:
+def encode(grid: ResampledGrid, spec: Spec, *, add: bool, size: tuple[int, ...], formula: Formula) -> Encoding:
     """Return the encoding that a grid makes of x (batch, *sizes, features): x + rows, or all rows.
 
     Args:
@@ -132,7 +132,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
     return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
-def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: Formula) -> Encoding:
+def encode_each(grid: ResampledGrid, spec: Spec, *, add: bool, formula: Formula) -> Encoding:
     """Return the encoding that a grid makes of x (batch, seq, features) and sizes (batch, 2): x + rows, or the rows."""
     x = Port("x", (BATCH, SEQ, fixed(grid.weight.shape[-1])), spec.torch_dtype)
     sizes = Port("sizes", (BATCH, fixed(2)), "int64", Extents(SEQ.name))
@@ -151,18 +151,18 @@ def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: Formula) -> Encod
     return encoding(spec, Where(spec.positions, ports=(sizes,)), claims, join, formula)
 
 
-def _module(grid: Grid, spec: Spec, add: bool, size: tuple[int, ...]) -> nn.Module:
+def _module(grid: ResampledGrid, spec: Spec, add: bool, size: tuple[int, ...]) -> nn.Module:
     dtype = getattr(torch, spec.torch_dtype)
     if spec.mode == "dynamic":
         source = grid.source(grid.weight.dtype)
         return AddRows(source) if add else PrefixThenRows(source, grid.prefix, dtype)
     rows = grid.resampled(size)
     if add:
-        return AddRows(StoredRows(rows))
-    return WholeTable(torch.cat([grid.prefix, rows.flatten(0, -2)])[None], dtype)
+        return AddRows(ResampledRows(rows))
+    return ResampledTable(torch.cat([grid.prefix, rows.flatten(0, -2)])[None], dtype)
 
 
-def _ports(grid: Grid, spec: Spec, add: bool, size: tuple[int, ...]) -> tuple[Port, Port]:
+def _ports(grid: ResampledGrid, spec: Spec, add: bool, size: tuple[int, ...]) -> tuple[Port, Port]:
     axes: tuple[Axis, ...] = (SEQ,) if len(grid.sizes) == 1 else (HEIGHT, WIDTH)
     tokens, features = len(grid.prefix), fixed(grid.weight.shape[-1])
     names = "*".join(axis.name for axis in axes)

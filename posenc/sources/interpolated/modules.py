@@ -109,7 +109,7 @@ class ResampleEachImage(Table2d):
         return (x.to(rows.dtype) + rows if self.add else rows).to(x.dtype)
 
 
-class StoredRows(nn.Module):
+class ResampledRows(nn.Module):
     """Rows that were resampled to one size, once, in float64."""
 
     table: Tensor  # (*sizes, features)

@@ -28,7 +28,7 @@ class Descending(RelativeRows):
         return self.down_from(seq - 1, seq, seq)
 
 
-class Stored(RelativeRows):
+class DescendingRows(RelativeRows):
     """The first rows of a table that descends from the farthest distance that it has."""
 
     stored: Final[int]

@@ -85,7 +85,7 @@ class RelativeRows(nn.Module):
 
 
 @dataclass(frozen=True)
-class Rows:
+class DistanceRows:
     """What an encoding of distances is made of.
 
     Args:
@@ -107,7 +107,7 @@ class Rows:
     more: int = 0
 
 
-def encode(rows: Rows, spec: Spec) -> Encoding:
+def encode(rows: DistanceRows, spec: Spec) -> Encoding:
     """Return the encoding of rows of distances."""
     source = rows.module.source
     lengths = tuple(length - rows.more for length in source.probes.lengths)

@@ -25,7 +25,7 @@ GRID = ("images", "frames", "height", "width")
 
 
 @dataclass(frozen=True)
-class Output:
+class RotaryOutput:
     """The output of a rotary encoding.
 
     Args:
@@ -46,7 +46,7 @@ def encode(
     angles: RotaryAngles,
     spec: Spec,
     heads: Heads,
-    output: Output,
+    output: RotaryOutput,
     *,
     formula: Formula,
     probe_lengths: tuple[int, ...] = (),

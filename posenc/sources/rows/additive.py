@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from posenc.call import Formula
 from posenc.encoding import Encoding, RowSource, Tolerance, eps
-from posenc.joins.rows import Output, join_rows
+from posenc.joins.rows import RowsOutput, join_rows
 from posenc.maker import Claims, encoding
 from posenc.spec import Spec
 from posenc.where import tokens
 
 
-def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -> Encoding:
+def encode(source: RowSource, spec: Spec, output: RowsOutput, *, formula: Formula) -> Encoding:
     """Return the encoding that a source of rows makes with the positions of a spec and an output.
 
     Args:
@@ -24,7 +24,7 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
     return encoding(spec, where, _claims(source, spec, output), join_rows(source, where, spec, output), formula)
 
 
-def _claims(source: RowSource, spec: Spec, output: Output) -> Claims:
+def _claims(source: RowSource, spec: Spec, output: RowsOutput) -> Claims:
     """Return what a source says of its rows, beside an x that may be scaled."""
     of_x = _of_scaled_x(spec, output)
     return Claims(
@@ -41,7 +41,7 @@ def _scaled(tolerance: Tolerance, scale: float) -> Tolerance:
     return replace(tolerance, atol=tolerance.atol * 2.0 ** math.ceil(math.log2(abs(scale))))
 
 
-def _of_scaled_x(spec: Spec, output: Output) -> Tolerance:
+def _of_scaled_x(spec: Spec, output: RowsOutput) -> Tolerance:
     """Return the cost of x times its scale: both the scale and the product, at most |y| + |row|, are rounded."""
     if output.scale_x == 1.0:
         return Tolerance()

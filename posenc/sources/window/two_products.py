@@ -39,7 +39,7 @@ TOKENS = Axis("height*width", "length")
 
 
 @dataclass(frozen=True)
-class Tables:
+class SideTables:
     """What is trained: (2 height - 1, head_dim) of differences of rows, (2 width - 1, head_dim) of columns."""
 
     rows: Tensor
@@ -56,18 +56,18 @@ class Tables:
         height, width = (len(table) // 2 + 1 for table in self.both_sides)
         return height, width
 
-    def to(self, dtype: torch.dtype) -> "Tables":
+    def to(self, dtype: torch.dtype) -> "SideTables":
         """Return them in a dtype."""
-        return Tables(self.rows.to(dtype), self.columns.to(dtype))
+        return SideTables(self.rows.to(dtype), self.columns.to(dtype))
 
-    def resampled(self, sides: Sides) -> "Tables":
+    def resampled(self, sides: Sides) -> "SideTables":
         """Return the tables for other sides, by float64, rounded once; for its own side a table keeps its numbers."""
         with torch.no_grad():
             rows, columns = (
                 Resampled(table.double()).table(side)[:-1].to(table.dtype)
                 for table, side in zip(self.both_sides, sides, strict=True)
             )
-        return Tables(rows, columns)
+        return SideTables(rows, columns)
 
     def error(self, unit: float, resampled: float) -> float:
         """Return how far a bias may be off where each rounding costs half a `unit`, whatever the order of sums.
@@ -80,7 +80,7 @@ class Tables:
         return unit / 2 * LARGEST * ((self.rows.shape[1] + 2) * sums + resampled * numbers)
 
 
-class Stored(nn.Module):
+class StoredSides(nn.Module):
     """The rows of a side of a fixed length, and the row for each pair of places."""
 
     index: Tensor  # (side, side)
@@ -179,7 +179,7 @@ class AnyGrid(PlacesBias):
         return self.bias(q).to(self.dtype)
 
 
-def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Formula) -> Encoding:
+def encode(tables: SideTables, spec: Spec, *, size: Sides, scores: bool, formula: Formula) -> Encoding:
     """Return the encoding that two tables make: a bias, or biased scores of a fixed window.
 
     Args:
@@ -204,13 +204,13 @@ def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Fo
     return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
-def _module(tables: Tables, spec: Spec, size: Sides, scores: bool) -> nn.Module:
+def _module(tables: SideTables, spec: Spec, size: Sides, scores: bool) -> nn.Module:
     dtype = getattr(torch, spec.torch_dtype)
     if spec.mode == "dynamic":
         return AnyGrid(Resampled(tables.rows), Resampled(tables.columns), size, tables.rows, dtype)
     tables = tables.resampled(size)
     kind = WindowScores if scores else Window
-    return kind(Stored(tables.rows), Stored(tables.columns), size, tables.rows, dtype)
+    return kind(StoredSides(tables.rows), StoredSides(tables.columns), size, tables.rows, dtype)
 
 
 def _ports(spec: Spec, head_dim: int, size: Sides, scores: bool) -> tuple[tuple[Port, ...], Port]:

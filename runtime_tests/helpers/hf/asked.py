@@ -15,7 +15,7 @@ from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Value
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_models import Reading, read_config
-from posenc_models.asking import CannotAsk, Model, Question, model_of
+from posenc_models.asking import CannotAsk, OwnModel, Question, model_of
 from posenc_models.asking.model import Disagrees
 from posenc_models.config.encodings import ENCODINGS
 from posenc_models.config.encodings.diffusion import DIFFUSION
@@ -43,7 +43,7 @@ class Asked:
     """One encoding of a config: as it is built, and the model's code for that; own: the sides that it was made for."""
 
     encoding: Encoding
-    model: Model
+    model: OwnModel
     own: tuple[int, ...] = ()
 
     def calls(self) -> Iterator[Feeds]:

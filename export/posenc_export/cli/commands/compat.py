@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from posenc_export.write.formats.onnx.compatibility import Claim, Used
-    from posenc_export.write.formats.onnx.providers import Group, Placement
+    from posenc_export.write.formats.onnx.providers import NodeGroup, Placement
 
 
 @click.command(
@@ -124,12 +124,12 @@ def placed(one: Placement) -> str:
     return "; ".join([*parts, f"{_counted(widened)} of float16 in float32"] if widened else parts)
 
 
-def _counted(groups: tuple[Group, ...]) -> str:
+def _counted(groups: tuple[NodeGroup, ...]) -> str:
     count = sum(group.nodes for group in groups)
     return f"{count} node{'s' * (count != 1)}"
 
 
-def _grouped(groups: tuple[Group, ...]) -> str:
+def _grouped(groups: tuple[NodeGroup, ...]) -> str:
     """Return nodes by what stands against them: the names of operators, then the reason that they share."""
     by_reason: dict[str, list[str]] = {}
     for group in groups:

@@ -12,10 +12,10 @@ from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.printing import console
 from posenc_export.cli.output.progressing import progress
-from posenc_export.cli.text.words import Words, check_file
+from posenc_export.cli.text.words import SeveralWords, check_file
 
 if TYPE_CHECKING:
-    from posenc_export.proof.cuda.prove import Proof
+    from posenc_export.proof.cuda.prove import CudaProof
     from posenc_export.proof.runtimes import Progress
 
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     ),
 )
 @choice("--device", ["cuda", "cpu"], "What to prove; cpu rehearses the same rows where there is no GPU.", "cuda")
-@click.option("--scheme", "schemes", cls=Words, multiple=True, metavar="NAME", help="Only this.  [default: all]")
+@click.option("--scheme", "schemes", cls=SeveralWords, multiple=True, metavar="NAME", help="Only this.  [default: all]")
 @switch("--cpp/--no-cpp", "Build the C++ runners and the C++ class.", True)
 @switch("--bench/--no-bench", "Time the dynamic forms.", True)
 @switch("--placement", "Only ask ONNX Runtime where each node would run: no kernel runs, no GPU is needed.")
@@ -84,7 +84,7 @@ def _place(values: dict[str, Any]) -> NoReturn:
     sys.exit(1 if any(one.failed for one in placed) else 0)
 
 
-def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
+def _proofs(values: dict[str, Any], say: Progress) -> list[CudaProof]:
     """Prove as the options ask; C++ runners are built first, so that their rows run too."""
     from posenc.scheme import SCHEMES
     from posenc_export.common.errors import Unavailable, bad_input

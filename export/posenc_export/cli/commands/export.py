@@ -34,7 +34,7 @@ PAGE = "report.html"
 
 if TYPE_CHECKING:
     from posenc_export.proof.exporter import ExportResult
-    from posenc_export.proof.exporter.settings import Settings
+    from posenc_export.proof.exporter.settings import ExportSettings
     from posenc_export.proof.runtimes import Progress
 
 
@@ -134,7 +134,7 @@ def export(**values: Any) -> None:
     end(result, values)
 
 
-def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
+def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettings:
     """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
     from posenc_export.proof.exporter.options import ExportOptions, check_options
     from posenc_export.proof.exporter.settings import split

@@ -142,7 +142,7 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FileAnswer:
     """What became of a file.
 
     Args:
@@ -186,7 +186,7 @@ def _format(values: dict[str, Any]) -> str:
     return "json" if values["as_json"] else format_
 
 
-def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> Answer:
+def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> FileAnswer:
     """Read a file, print it where that is asked for, and return what became of it; of one file alone, raise errors."""
     import posenc_export
 
@@ -202,14 +202,14 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> A
         # a file's error names it already
         text = error.message if decoded(str(file)) in error.message else f"{file}: {error.message}"
         click.echo(one_line(f"Error: {text}"), err=not spoken)
-        return Answer(file, None, error.exit_code, text)
+        return FileAnswer(file, None, error.exit_code, text)
     if spoken:
         _print_body(inspection)
     if values["plot"] is not None:
         from posenc_export.show.plots import draw_errors
 
         draw_errors(inspection, values["plot"])
-    return Answer(file, inspection, _status(inspection, values))
+    return FileAnswer(file, inspection, _status(inspection, values))
 
 
 def _status(inspection: Inspection, values: dict[str, Any]) -> int:
@@ -221,7 +221,7 @@ def _status(inspection: Inspection, values: dict[str, Any]) -> int:
     return LATE if (is_held and inspection.is_late) or (is_bound and not inspection.is_measured) else 0
 
 
-def _summary(answers: Sequence[Answer]) -> list[str]:
+def _summary(answers: Sequence[FileAnswer]) -> list[str]:
     """Return what fails and what was not judged, a line a file, and last how many files do or were."""
     lines = []
     for answer in answers:
@@ -241,7 +241,7 @@ def _summary(answers: Sequence[Answer]) -> list[str]:
     return [*lines, f"{len(answers)} file{'s' * (len(answers) != 1)}: {some}"]
 
 
-def _kind(answer: Answer) -> str:
+def _kind(answer: FileAnswer) -> str:
     """Return what became of a file, as COUNTED has it: what was not judged has not passed, though it fails nothing."""
     if answer.inspection is None:
         return "unread"

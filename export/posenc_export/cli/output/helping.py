@@ -73,7 +73,7 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -25,7 +25,7 @@ WHEEL = "|/-\\"
 
 
 @dataclass
-class Steps:
+class StepCount:
     """The step that a command is at, the number of steps known, and when it began."""
 
     text: str = "starting"
@@ -51,7 +51,7 @@ class Steps:
 
 
 @dataclass
-class Line(Steps):
+class ProgressLine(StepCount):
     """Steps as one line of a terminal; a thread redraws it, so that it moves while libraries load."""
 
     console: Console | None = None
@@ -70,7 +70,7 @@ class Line(Steps):
         self.console.print(printable(text), highlight=False, markup=False)
 
 
-class Lines(Steps):
+class Lines(StepCount):
     """Steps, a line for each."""
 
     def __call__(self, text: str) -> None:
@@ -98,7 +98,7 @@ def progress(values: Mapping[str, object]) -> Iterator[Progress]:
         from rich.console import Console
         from rich.live import Live
 
-        line = Line(console=Console(file=sys.stderr))  # this very stream: exporters run with another stderr
+        line = ProgressLine(console=Console(file=sys.stderr))  # this very stream: exporters run with another stderr
         # transient: the line is gone when the report comes
         with Live(line, console=line.console, refresh_per_second=REFRESHES, transient=True):
             yield line

@@ -12,7 +12,7 @@ from posenc_export.common.errors import one_line
 from posenc_export.proof.checks.catalogue import CATALOGUE
 from posenc_export.proof.report.printed import lines_below, shown_tables
 from posenc_export.proof.report.report import first_line
-from posenc_export.proof.report.rows import MARKS, MEANINGS, Rows
+from posenc_export.proof.report.rows import MARKS, MEANINGS, ReportTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from posenc_export.bundle.manifest import Manifest
     from posenc_export.proof.benchmarks import BenchResult
-    from posenc_export.proof.cuda.place import Placement
-    from posenc_export.proof.cuda.prove import Proof
+    from posenc_export.proof.cuda.place import CudaPlacement
+    from posenc_export.proof.cuda.prove import CudaProof
     from posenc_export.proof.judging.verdict import Basis, Verdict
 
 STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
@@ -72,7 +72,7 @@ def print_legend(console: Console, verdicts: Sequence[Verdict]) -> None:
         say(console, f"  {entry.code} {name}: {entry.asks}", indent="    ")
 
 
-def _print_rows(console: Console, table: Rows) -> None:
+def _print_rows(console: Console, table: ReportTable) -> None:
     """Print a table of what passed, failed or did not run, which its second column says in a color."""
     _print_cells(console, table.columns, [row.cells for row in table.rows], [STYLES[row.status] for row in table.rows])
 
@@ -140,7 +140,7 @@ def print_comparisons(verdicts: Sequence[Verdict]) -> None:
             click.echo(one_line(f"  {verdict.subject}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}"))
 
 
-def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Proof]) -> None:
+def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[CudaProof]) -> None:
     """Print the machine, a row for each runtime below its scheme, and the details of some rows as lines."""
     from posenc_export.proof.cuda.table import COLUMNS as PROVED
     from posenc_export.proof.cuda.table import rows
@@ -155,7 +155,7 @@ def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Pr
         say(console, line)
 
 
-def print_placements(console: Console, facts: Mapping[str, str], placements: Sequence[Placement]) -> None:
+def print_placements(console: Console, facts: Mapping[str, str], placements: Sequence[CudaPlacement]) -> None:
     """Print the machine, and a row for each form of each scheme: where its nodes would run on CUDA."""
     from posenc_export.proof.cuda.table import PLACED_COLUMNS, placed_rows
 

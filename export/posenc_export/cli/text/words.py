@@ -13,7 +13,7 @@ from posenc.registry import did_you_mean
 from posenc_export.common.errors import BadInput
 
 
-class Choice(click.Choice[str]):
+class WordChoice(click.Choice[str]):
     """A choice of words; the error for an unknown word names the nearest one first."""
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
@@ -22,7 +22,7 @@ class Choice(click.Choice[str]):
         return f"unknown {str(value)!r}: {did_you_mean(str(value), known)}known: {', '.join(known)}"
 
 
-class Words(click.Option):
+class SeveralWords(click.Option):
     """An option that may be given several times, and takes several words with commas between."""
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:

@@ -20,7 +20,7 @@ from posenc_export.bundle.paths import native_path
 from posenc_export.common.child import end_with_parent
 from posenc_export.common.errors import Overloaded, PosencError, first_line
 from posenc_export.common.memory_limit import limit_memory
-from posenc_export.proof.apart.messages import ERRORS, Request, cut, row_json, written
+from posenc_export.proof.apart.messages import ERRORS, ProcessRequest, cut, row_json, written
 from posenc_export.proof.judging.verdict import ValidateOptions, Verdict
 from posenc_export.proof.running.run import steps_of
 from posenc_export.proof.running.steps import OPENING, Key, Step, rows_of
@@ -110,7 +110,7 @@ class Worker:
         return f"took more memory than {limit} ({shorten(reason, LONG)})"
 
 
-def main(folder: Path, request: Request) -> None:
+def main(folder: Path, request: ProcessRequest) -> None:
     """Validate a bundle, and write messages to what was stdout; libraries print to stderr."""
     end_with_parent()
     speaker = Speaker(os.fdopen(os.dup(1), "wb"))
@@ -125,7 +125,7 @@ def main(folder: Path, request: Request) -> None:
         speaker.say(error=("ToolFailed", cut(f"{type(error).__name__}: {first_line(error)}")))
 
 
-def _validate(speaker: Speaker, folder: Path, request: Request) -> None:
+def _validate(speaker: Speaker, folder: Path, request: ProcessRequest) -> None:
     runtimes, require = tuple(request["runtimes"]), tuple(request["require"])
     # no timeout: the parent holds the clock
     options = ValidateOptions(runtimes, require, request["atol"], request["rtol"], 0.0, speaker, request["prove"])

@@ -32,7 +32,7 @@ Words: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 
 
-class Request(TypedDict):
+class ProcessRequest(TypedDict):
     """The options of a process, and what it need not do: the steps in `done`, and those of files in `over`."""
 
     runtimes: list[str]

@@ -18,7 +18,7 @@ from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.paths import native_path
 from posenc_export.common.child import Child, Ended, Hung
 from posenc_export.common.errors import BadInput, ToolFailed
-from posenc_export.proof.apart.messages import ERRORS, Message, Request, checked, read
+from posenc_export.proof.apart.messages import ERRORS, Message, ProcessRequest, checked, read
 from posenc_export.proof.checks.catalogue import CATALOGUE
 from posenc_export.proof.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
 from posenc_export.proof.report.basis import basis_of
@@ -91,7 +91,7 @@ validating: Callable[[Path, ValidateOptions, bool], AbstractContextManager[Valid
 
 def _started(folder: Path, options: ValidateOptions, trust: bool, done: frozenset[Key], over: frozenset[int]) -> Child:
     """Start a process that runs all steps but those in `done`, and those of files in `over`."""
-    request = Request(
+    request = ProcessRequest(
         runtimes=list(options.runtimes),
         require=list(options.require),
         atol=options.atol,

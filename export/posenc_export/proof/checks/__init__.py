@@ -20,14 +20,14 @@ from posenc_export.proof.judging.context import Context
 from posenc_export.proof.judging.verdict import Status, Verdict
 from posenc_export.proof.runtimes import Missing
 
-__all__ = ["CHECKS", "NOT_HELD", "Check", "Context", "Finding", "Stage", "Words", "check"]
+__all__ = ["CHECKS", "NOT_HELD", "Check", "CheckResult", "Context", "Stage", "Words", "check"]
 Stage = Literal["capture", "artifact", "runner"]
 NOT_HELD = "not held, since another program wrote the file"
 """Why a check of what an export saw, or wrote, says nothing of a file of another program."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of a check: a line for each problem, what was measured, and what users should know beside it."""
 
     problems: Sequence[str] = ()
@@ -35,7 +35,7 @@ class Finding:
     note: str = ""
 
 
-Run = Callable[[Context], list[str] | Finding]
+Run = Callable[[Context], list[str] | CheckResult]
 Applies = Callable[[Context], bool]
 
 
@@ -63,10 +63,10 @@ class Check:
     summary: str
     applies: Applies = _always
 
-    def find(self, context: Context) -> Finding:
+    def find(self, context: Context) -> CheckResult:
         """Run the check; raise Missing where it cannot run here."""
         outcome = self.run(context)
-        return outcome if isinstance(outcome, Finding) else Finding(outcome)
+        return outcome if isinstance(outcome, CheckResult) else CheckResult(outcome)
 
     def verdict(self, subject: str, context: Context) -> Verdict:
         """Run the check, and return its row."""
@@ -76,7 +76,7 @@ class Check:
             return Verdict(subject, self.name, "skip", str(missing))
         except Exception as error:
             check_machine(error)
-            finding = Finding([f"could not be read: {first_line(error)}"])
+            finding = CheckResult([f"could not be read: {first_line(error)}"])
         status: Status = "fail" if finding.problems else "pass"
         return Verdict(subject, self.name, status, "; ".join(finding.problems) or finding.measured, note=finding.note)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from posenc_export.bundle.rules import rules_of
-from posenc_export.proof.checks import NOT_HELD, Context, Finding, Words, check
+from posenc_export.proof.checks import NOT_HELD, CheckResult, Context, Words, check
 from posenc_export.proof.runtimes import Missing
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def purity(context: Context) -> list[str]:
         example="weights drawn anew by each copy, or dropout that is on",
     ),
 )
-def determinism(context: Context) -> list[str] | Finding:
+def determinism(context: Context) -> list[str] | CheckResult:
     """Two captures of the module give the same program, and two copies of it give the same outputs."""
     random = context.captured.behaviour.random
     if context.manifest.foreign:
         if rules_of(context.manifest.family).derived_tolerances:
             raise Missing(f"captures: {NOT_HELD}")
-        return Finding([random] if random else [], f"two copies of the module; captures: {NOT_HELD}")
+        return CheckResult([random] if random else [], f"two copies of the module; captures: {NOT_HELD}")
     problems = [] if context.captured.same_twice else ["two captures in a row differ"]
     return [*problems, random] if random else problems
 
@@ -96,9 +96,9 @@ def rounding(context: Context) -> list[str]:
         example="T5's buckets by the logarithm of a distance, where a distance is the edge of a bucket",
     ),
 )
-def choices(context: Context) -> Finding:
+def choices(context: Context) -> CheckResult:
     """A choice that the last digit of a float changes is a note, with the line of code."""
-    return Finding(note=f"the last digit of a float chooses at {context.captured.behaviour.choices}")
+    return CheckResult(note=f"the last digit of a float chooses at {context.captured.behaviour.choices}")
 
 
 @check(
@@ -113,11 +113,11 @@ def choices(context: Context) -> Finding:
         example="padding at the left under a causal mask: every key is masked there, and what comes out is arbitrary",
     ),
 )
-def padding(context: Context) -> Finding:
+def padding(context: Context) -> CheckResult:
     """Rows of masked tokens are compared with eager alone, and do not count in any scale."""
     outputs = ", ".join(context.captured.behaviour.padding)
     how = "not compared" if context.manifest.foreign else "compared with eager alone"
-    return Finding(note=f"rows of tokens that a mask leaves out are {how}: {outputs}")
+    return CheckResult(note=f"rows of tokens that a mask leaves out are {how}: {outputs}")
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:

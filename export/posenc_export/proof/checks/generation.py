@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc_export.proof.checks import Context, Finding, Words, check
+from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.generation import differences
 
 
@@ -24,7 +24,7 @@ def _is_recorded(context: Context) -> bool:
         example="a token of a padded batch that differs from the model's",
     ),
 )
-def generation(context: Context) -> Finding:
+def generation(context: Context) -> CheckResult:
     """The graph writes the tokens that the eager module writes, with its own keys and values."""
     runner, _ = context.loaded
     wrong: list[str] = []
@@ -35,4 +35,4 @@ def generation(context: Context) -> Finding:
         near += may_differ
     count = sum(len(tokens) for one in context.manifest.generations for tokens in one.tokens)
     more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
-    return Finding([*wrong[:3], *more], f"{count} tokens", "; ".join(near[:3]))
+    return CheckResult([*wrong[:3], *more], f"{count} tokens", "; ".join(near[:3]))

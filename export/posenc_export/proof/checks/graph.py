@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_export.common.errors import check_machine
-from posenc_export.proof.checks import NOT_HELD, Context, Finding, Words, check
+from posenc_export.proof.checks import NOT_HELD, CheckResult, Context, Words, check
 from posenc_export.write.formats import quiet
 from posenc_export.write.formats.onnx import read_onnx
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         example="a cached table of 11 rows, in a graph that was traced at length 11",
     ),
 )
-def static_axis(context: Context) -> list[str] | Finding:
+def static_axis(context: Context) -> list[str] | CheckResult:
     """Every dynamic axis is symbolic in the graph, under its name, and no constant depends on the traced sizes."""
     graph = read_onnx(context.path).graph
     declared = ((context.manifest.inputs, graph.input), (context.manifest.outputs, graph.output))
@@ -40,7 +40,7 @@ def static_axis(context: Context) -> list[str] | Finding:
                 if actual != axis.name:
                     problems.append(f"axis {axis.name!r} of {port.name} is {actual} in the graph")
     if context.manifest.foreign:
-        return Finding(problems, f"constants of traced sizes: {NOT_HELD}")
+        return CheckResult(problems, f"constants of traced sizes: {NOT_HELD}")
     made = context.capture.static if context.capture else ()  # a bundle alone does not show it
     return [*problems, *(f"constant {name} is another where other sizes are traced" for name in made)]
 
@@ -61,7 +61,7 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> str | int:
         example="an output that was renamed, or an opset that a converter has raised",
     ),
 )
-def structure(context: Context) -> list[str] | Finding:
+def structure(context: Context) -> list[str] | CheckResult:
     """Names, dtypes, opset and IR version are those of the manifest, and onnx.checker accepts the graph in full."""
     model = read_onnx(context.path)
     manifest = context.manifest
@@ -82,7 +82,7 @@ def structure(context: Context) -> list[str] | Finding:
     refused = "" if problems else _refused_by_checker(context.path)
     if manifest.foreign:
         # runtimes load dumps of others, and operators of their own, that onnx.checker does not take: their row says it
-        return Finding(problems, f"names, opset and IR version: {NOT_HELD}", refused)
+        return CheckResult(problems, f"names, opset and IR version: {NOT_HELD}", refused)
     return [*problems, refused] if refused else problems
 
 

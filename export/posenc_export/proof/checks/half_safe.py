@@ -22,7 +22,7 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.common.arrays import free
 from posenc_export.common.errors import first_line
 from posenc_export.common.limit import stop_python, within
-from posenc_export.proof.checks import Context, Finding, Words, check
+from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.judging.half import ROUNDINGS, Call, Half, Off, measured
 from posenc_export.proof.planning.padding import padding_of
 from posenc_export.proof.runtimes import TAKES_LONGER, Missing
@@ -59,7 +59,7 @@ def _is_float32(context: Context) -> bool:
         example="an angle that is position * inv_freq in float32, off by radians in float16 from position 2048 on",
     ),
 )
-def half_safe(context: Context) -> Finding:
+def half_safe(context: Context) -> CheckResult:
     """Converted to float16 and bfloat16, the file is off by two roundings at most, or its encoding says why not."""
     check_operators(read_onnx(context.path))  # the onnx package evaluates no operators of other domains
     cases = _cases(context)
@@ -72,7 +72,7 @@ def half_safe(context: Context) -> Finding:
     except Exception as error:
         if rules_of(context.manifest.family).promises_half_safe and not context.manifest.foreign:
             raise
-        return Finding(note=f"in half precision it could not be evaluated: {first_line(error)}")
+        return CheckResult(note=f"in half precision it could not be evaluated: {first_line(error)}")
     finally:
         free(context.artifact.bytes)  # the evaluators keep themselves, and copies of the table, in cycles
 
@@ -139,14 +139,14 @@ def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> l
     return list(worst.values())
 
 
-def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Finding:
+def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> CheckResult:
     """Return problems, or a note for an encoding that says why it is not half-safe, and for a user's module."""
     over = [off for off in worst if off.roundings > ROUNDINGS]
     words, figures = "; ".join(map(str, worst)), "; ".join([*map(str, worst), *more])
     reason = context.manifest.half_safe
     if reason:
-        return Finding((), figures, f"converted to half precision it is off by {words}: {reason}")
+        return CheckResult((), figures, f"converted to half precision it is off by {words}: {reason}")
     if not rules_of(context.manifest.family).promises_half_safe or context.manifest.foreign:
-        return Finding((), figures, f"converted to half precision it is off by {words}" if over else "")
+        return CheckResult((), figures, f"converted to half precision it is off by {words}" if over else "")
     rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
-    return Finding([f"converted to {off}: {rule}" for off in over], figures)
+    return CheckResult([f"converted to {off}: {rule}" for off in over], figures)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.markdown import count_of
-from posenc_export.proof.checks import Context, Finding, Words, check
+from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.judging.verdict import PLACED
 from posenc_export.proof.runtimes import NOT_RUN, Runner
 from posenc_export.proof.runtimes.sessions import CUDA
@@ -61,7 +61,7 @@ def provider(context: Context) -> list[str]:
         example="a Cos of float64, for which the provider has no kernel",
     ),
 )
-def placement(context: Context) -> Finding:
+def placement(context: Context) -> CheckResult:
     """No node that computes rows runs on the CPU of a CUDA session; of WebGPU, the report names the nodes that do.
 
     Operators for which CUDA has no kernel, as the encoding says of itself, are named as well.
@@ -72,15 +72,17 @@ def placement(context: Context) -> Finding:
     # of a table that nothing is added to, nothing is left to run
     is_empty = runner.optimized is not None and not runner.optimized.graph.node
     if not runner.nodes and not is_empty:
-        return Finding(["ONNX Runtime does not say where nodes run: it must be 1.24 or newer"])
+        return CheckResult(["ONNX Runtime does not say where nodes run: it must be 1.24 or newer"])
     found = placed(runner, context.path)
     measured = f"{found}; {NOT_RUN}" if not runtime.runs else str(found)
     if found.problems and not runtime.runs and not context.named and _is_of_others(context):
         # with --prove, which says nothing of CUDA: whoever runs a module of their own on the CPU has lost nothing
-        return Finding((), measured, "; ".join(found.problems))
+        return CheckResult((), measured, "; ".join(found.problems))
     if not found.all_by(context.manifest.not_on_cuda):
-        return Finding(found.problems, measured)
-    return Finding((), measured, f"rows are computed on the CPU, as CUDA has no kernel: {_counted(found.operators)}")
+        return CheckResult(found.problems, measured)
+    return CheckResult(
+        (), measured, f"rows are computed on the CPU, as CUDA has no kernel: {_counted(found.operators)}"
+    )
 
 
 def _is_of_others(context: Context) -> bool:
@@ -165,7 +167,7 @@ def _copied(optimized: onnx.ModelProto) -> list[str]:
     return [min(node.input[0], node.output[0], key=len) for node in copies]
 
 
-def _on_webgpu(runner: Runner, path: Path) -> Finding:
+def _on_webgpu(runner: Runner, path: Path) -> CheckResult:
     """Return how many nodes run on the GPU, which do not, and a note where those that do not compute rows.
 
     WebGPU has no float64 and no int64: what counts tokens and positions belongs to the CPU, with the Cast behind it.
@@ -177,7 +179,7 @@ def _on_webgpu(runner: Runner, path: Path) -> Finding:
     counting = counting_nodes(path)
     rows = [op for name, op in left if name not in counting and op != "Cast"]
     note = f"rows are computed on the CPU, and copied to the GPU: {_counted(rows)}" if rows else ""
-    return Finding((), f"{words}; on the CPU: {_counted([op for _, op in left])}" if left else words, note)
+    return CheckResult((), f"{words}; on the CPU: {_counted([op for _, op in left])}" if left else words, note)
 
 
 def _counted(operators: list[str]) -> str:

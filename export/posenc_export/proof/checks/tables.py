@@ -14,13 +14,13 @@ from posenc.ports import Array, Bools
 from posenc_export.bundle.golden import read_golden
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.arrays import free
-from posenc_export.proof.checks import Context, Finding, Words, check
+from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.runtimes import Missing
 from posenc_export.proof.stored.caches import cache_problems
 from posenc_export.proof.stored.far_positions import far_out
 from posenc_export.proof.stored.matching import Digest, Twin, are, digest, module_rows, ranges, side_by_side, twin
 from posenc_export.proof.stored.rebuilding import NotHeld, rebuilt, written_elsewhere
-from posenc_export.proof.stored.rows_read import Calls, Read, axes_read, rows_read
+from posenc_export.proof.stored.rows_read import GoldenCalls, RowsRead, axes_read, rows_read
 from posenc_export.proof.stored.scripts import script_problems
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.checked_positions import without_nan_rows
@@ -38,7 +38,7 @@ MOST_TABLES = 2
 
 
 @dataclass(frozen=True)
-class File:
+class TableFile:
     """An ONNX file: its graph, its stored tensors, and the axis along which each is looked up."""
 
     context: Context
@@ -46,11 +46,11 @@ class File:
     tensors: Mapping[str, Array]
     axes: Mapping[str, int]
 
-    def read(self, names: Sequence[str]) -> dict[str, Read]:
+    def read(self, names: Sequence[str]) -> dict[str, RowsRead]:
         """Return the rows of some tensors that the golden cases read, and compare."""
         folder, manifest = self.context.path.parent, self.context.manifest
         cases = read_golden(folder, manifest)
-        calls = Calls(manifest.inputs, manifest.outputs, folder, cases, self.context.timeout)
+        calls = GoldenCalls(manifest.inputs, manifest.outputs, folder, cases, self.context.timeout)
         some = {name: self.tensors[name] for name in names}
         return rows_read(self.model, some, calls) if some else {}
 
@@ -72,7 +72,7 @@ class File:
         example="a row of a table that is zero, which only positions beyond max_len read",
     ),
 )
-def tables(context: Context) -> Finding:
+def tables(context: Context) -> CheckResult:
     """Every stored row is the encoding's, bit for bit, and agrees with float64, or a compared case reads it."""
     needed = COPIES * sum(artifact.bytes for artifact in context.manifest.artifacts)
     if needed > free_memory():
@@ -83,13 +83,13 @@ def tables(context: Context) -> Finding:
         free(context.artifact.bytes)
 
 
-def _of_onnx(context: Context) -> Finding:
+def _of_onnx(context: Context) -> CheckResult:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     axes = axes_read(model, tensors)
     if context.manifest.check_positions:
         tensors = without_nan_rows(tensors, axes)
-    file = File(context, model, tensors, axes)
+    file = TableFile(context, model, tensors, axes)
     if context.manifest.foreign:
         return _of_foreign(file)
     if not rules_of(context.manifest.family).registered:
@@ -101,7 +101,7 @@ def _of_onnx(context: Context) -> Finding:
     return _of_scheme(file, encoding)
 
 
-def _of_foreign(file: File) -> Finding:
+def _of_foreign(file: TableFile) -> CheckResult:
     """Say which rows no case reads; where a table is the encoding's in nearly all rows, these must be its rows, too.
 
     What another program stores need not be what our encoding stores: otherwise cases hold it, or nothing does.
@@ -123,7 +123,7 @@ def _of_foreign(file: File) -> Finding:
     return replace(finding, problems=[*finding.problems, *lines])
 
 
-def _of_scheme(file: File, encoding: Encoding) -> Finding:
+def _of_scheme(file: TableFile, encoding: Encoding) -> CheckResult:
     """Compare the tensors of a file with those of the encoding made again, and run its graph far out."""
     module = side_by_side(module_rows(encoding.module), encoding.tables)
     elsewhere = written_elsewhere(file.context.manifest)
@@ -148,8 +148,8 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     reason = _other_weights(file.context, elsewhere)
     if reason and all(twins[name] is None for name in left):
         note = f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}"
-        return Finding([*problems, *far.problems], words, note if left else "")
-    return Finding([*problems, *lines, *far.problems], words)
+        return CheckResult([*problems, *far.problems], words, note if left else "")
+    return CheckResult([*problems, *lines, *far.problems], words)
 
 
 def _other_weights(context: Context, elsewhere: str) -> str:
@@ -161,7 +161,7 @@ def _other_weights(context: Context, elsewhere: str) -> str:
     return f"numbers at random are those of {elsewhere}" if elsewhere else ""
 
 
-def _held(file: File, name: str, match: Twin | None, held: Mapping[str, Bools]) -> Bools:
+def _held(file: TableFile, name: str, match: Twin | None, held: Mapping[str, Bools]) -> Bools:
     """Return which rows of a stored tensor are equal to held rows of the module."""
     rows = file.tensors[name].shape[file.axes[name]]
     if match is None:
@@ -170,16 +170,16 @@ def _held(file: File, name: str, match: Twin | None, held: Mapping[str, Bools]) 
     return match.matches & (of_module if not match.is_transposed and len(of_module) == rows else of_module.all())
 
 
-def _not_rebuilt(file: File, reason: str) -> Finding:
+def _not_rebuilt(file: TableFile, reason: str) -> CheckResult:
     """Say which rows the cases read, where the encoding cannot be made again; at an export, this is a failure."""
     count = sum(int(rows.compared.sum()) for rows in file.read(list(file.tensors)).values())
     words = f"{count:,} of {file.rows:,} rows"
     if file.context.capture is not None:
-        return Finding([f"not held: {reason}"], words)
-    return Finding((), words, f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}")
+        return CheckResult([f"not held: {reason}"], words)
+    return CheckResult((), words, f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}")
 
 
-def _of_own_module(file: File) -> Finding:
+def _of_own_module(file: TableFile) -> CheckResult:
     """Say how many numbers are those of the module's tensors, and which rows of a look-up no case reads."""
     read = file.read(list(file.tensors))
     words = [f"{sum(int(rows.compared.sum()) for rows in read.values()):,} of {file.rows:,} rows"]
@@ -197,7 +197,7 @@ def _of_own_module(file: File) -> Finding:
     count = sum(array.size for array in file.tensors.values())
     words += [f"{equal:,} of {count:,} numbers are the module's parameters and buffers, bit for bit"] if own else []
     changed = [f"{name} is not the module's" for name, stored in digests.items() if _is_changed(own.get(name), stored)]
-    return Finding(changed, "; ".join(words), "; ".join(unread))
+    return CheckResult(changed, "; ".join(words), "; ".join(unread))
 
 
 def _is_changed(own: Digest | None, stored: Digest) -> bool:
@@ -205,26 +205,26 @@ def _is_changed(own: Digest | None, stored: Digest) -> bool:
     return own is not None and own[0] == stored[0] and own != stored
 
 
-def _of_script(context: Context) -> Finding:
+def _of_script(context: Context) -> CheckResult:
     """Compare code and constants of a TorchScript file with a script of the encoding made again."""
     try:
         encoding = rebuilt(context.manifest, own=context.capture is not None)
         problems, words = script_problems(context, encoding)
     except NotHeld as reason:
-        return Finding((), "", f"not held: {reason}")
-    return Finding(problems, words)
+        return CheckResult((), "", f"not held: {reason}")
+    return CheckResult(problems, words)
 
 
-def _of_cache(context: Context) -> Finding:
+def _of_cache(context: Context) -> CheckResult:
     """Compare every row of a cache with the scheme's float64 reference."""
     try:
         problems, words = cache_problems(context)
     except NotHeld as reason:
-        return Finding((), "", f"not held: {reason}")
-    return Finding(problems, words)
+        return CheckResult((), "", f"not held: {reason}")
+    return CheckResult(problems, words)
 
 
-WAYS: Mapping[str, Callable[[Context], Finding]] = {
+WAYS: Mapping[str, Callable[[Context], CheckResult]] = {
     "torchscript": _of_script,
     **dict.fromkeys(("cache", "cache-npz"), _of_cache),
 }

@@ -16,7 +16,7 @@ RUNTIME = "cuda-placement"
 
 
 @dataclass(frozen=True)
-class Placement:
+class CudaPlacement:
     """Where the nodes of a file would run, and operators that its encoding says have no kernel on CUDA."""
 
     plan: BundlePlan
@@ -29,7 +29,7 @@ class Placement:
         return bool(self.placed.problems) and not self.placed.all_by(self.not_on_cuda)
 
 
-def place(plans: Iterable[BundlePlan], progress: Progress) -> Iterator[Placement]:
+def place(plans: Iterable[BundlePlan], progress: Progress) -> Iterator[CudaPlacement]:
     """Export each file that is planned, and place it; raise Missing where nothing can be placed here."""
     runtime = RUNTIMES[RUNTIME]
     runtime.check()
@@ -41,4 +41,4 @@ def place(plans: Iterable[BundlePlan], progress: Progress) -> Iterator[Placement
             assert artifact is not None
             path = bundle.path(artifact)
             runner = runtime.open(path, bundle.manifest)
-            yield Placement(plan, placed(runner, path), bundle.manifest.not_on_cuda)
+            yield CudaPlacement(plan, placed(runner, path), bundle.manifest.not_on_cuda)

@@ -43,14 +43,14 @@ EMBEDDED = (
 
 
 @dataclass(frozen=True)
-class Proof:
+class CudaProof:
     """A verdict on a bundle; its subject names the runtime, or the class, that was tried."""
 
     plan: BundlePlan
     verdict: Verdict
 
 
-def prove(plans: Iterable[BundlePlan], device: str, progress: Progress) -> Iterator[Proof]:
+def prove(plans: Iterable[BundlePlan], device: str, progress: Progress) -> Iterator[CudaProof]:
     """Export each bundle that is planned and run it on every runtime of a device; yield a proof for each verdict."""
     for plan in plans:
         progress(f"{plan}: exporting")
@@ -60,7 +60,7 @@ def prove(plans: Iterable[BundlePlan], device: str, progress: Progress) -> Itera
             progress(f"{plan}: running")
             for verdict in validate_bundle(bundle, options):
                 if verdict.subject in options.runtimes or verdict.status == "fail":
-                    yield Proof(plan, verdict)
+                    yield CudaProof(plan, verdict)
 
 
 def exported(plan: BundlePlan, folder: Path) -> Bundle:
@@ -73,7 +73,7 @@ def exported(plan: BundlePlan, folder: Path) -> Bundle:
 # ---- the C++ class ---------------------------------------------------------------------------------------------------
 
 
-def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
+def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[CudaProof]:
     """Build the C++ class of a bundle with each library, and replay its cases from host and from device memory."""
     with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
         bundle = exported(plan, Path(scratch))
@@ -83,7 +83,7 @@ def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[P
             progress(f"{plan}: building {by}")
             reason = _why_not(format_, device)
             verdict = Verdict(by, "replay", "skip", reason) if reason else _replayed(bundle, by, format_, device)
-            yield Proof(plan, verdict)
+            yield CudaProof(plan, verdict)
 
 
 def _why_not(format_: str, device: str) -> str:
@@ -127,20 +127,20 @@ def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
 # ---- times -----------------------------------------------------------------------------------------------------------
 
 
-def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
+def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[CudaProof]:
     """Time a bundle on ONNX Runtime, its tensors on the device, against its baseline."""
     runtime = next(r.name for r in RUNTIMES.values() if r.format == "onnx" and r.device == device)
     options = ExportOptions(validation=ValidateOptions(progress=progress))
     try:
         result = bench_target(partial(_target, plan), options, BenchOptions(LENGTHS, runtimes=(runtime,)))
     except PosencError as error:
-        yield Proof(plan, Verdict(runtime, "time", "skip", error.message))
+        yield CudaProof(plan, Verdict(runtime, "time", "skip", error.message))
         return
     for times in result.lengths:
         ratio = times.faster_than_baseline.get(runtime)
         faster = f", {ratio:.2f}x as fast as the baseline" if ratio else ""
         detail = f"{times.milliseconds[runtime]:.3f} ms{faster}"
-        yield Proof(plan, Verdict(f"{runtime}, {times.length} long", "time", "pass", detail))
+        yield CudaProof(plan, Verdict(f"{runtime}, {times.length} long", "time", "pass", detail))
 
 
 def _target(plan: BundlePlan) -> Target:

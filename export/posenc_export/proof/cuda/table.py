@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from posenc_export.common.markdown import count_of, table
-from posenc_export.proof.cuda.place import Placement
-from posenc_export.proof.cuda.prove import Proof
+from posenc_export.proof.cuda.place import CudaPlacement
+from posenc_export.proof.cuda.prove import CudaProof
 from posenc_export.proof.judging.verdict import Status, worst
 from posenc_export.proof.report.rows import MARKS, figure
 from posenc_export.proof.runtimes import NOT_RUN
@@ -16,25 +16,25 @@ COLUMNS = ("scheme", "by", "verdict", "bundles", "checks", "against eager", "aga
 """Errors are those of fp32: half precision rounds by far more."""
 
 
-def rows(proofs: Iterable[Proof]) -> list[tuple[str, ...]]:
+def rows(proofs: Iterable[CudaProof]) -> list[tuple[str, ...]]:
     """Return a row of COLUMNS for each scheme and runtime, in the order of their first proofs."""
     groups = _grouped(proofs)
     return [_row(scheme, by, group) for (scheme, by), group in groups.items()]
 
 
-def status_of(group: Iterable[Proof]) -> Status:
+def status_of(group: Iterable[CudaProof]) -> Status:
     """Return "fail" where anything failed, "skip" where nothing ran, else "pass"."""
     statuses = {proof.verdict.status for proof in group}
     return "fail" if "fail" in statuses else "pass" if "pass" in statuses else "skip"
 
 
-def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[Proof]) -> str:
+def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[CudaProof]) -> str:
     """Return the table as Markdown, below the machine and the versions."""
     machine = (f"* {name}: {value}" for name, value in facts.items())
     return "\n".join([headline, "", *machine, "", table(COLUMNS, rows(proofs)), ""])
 
 
-def headline(proofs: Sequence[Proof]) -> str:
+def headline(proofs: Sequence[CudaProof]) -> str:
     """Return one line with the outcome of all proofs."""
     count = {status: sum(proof.verdict.status == status for proof in proofs) for status in MARKS}
     bundles = len({str(proof.plan) for proof in proofs})
@@ -50,15 +50,15 @@ PLACED_COLUMNS = ("scheme", "form", "files", "nodes on CUDA", "sizes on the CPU"
 """Counts are of all files of a row."""
 
 
-def placed_rows(placements: Iterable[Placement]) -> list[tuple[str, ...]]:
+def placed_rows(placements: Iterable[CudaPlacement]) -> list[tuple[str, ...]]:
     """Return a row of PLACED_COLUMNS for each form of each scheme, in the order of their first files."""
-    groups: dict[tuple[str, str], list[Placement]] = {}
+    groups: dict[tuple[str, str], list[CudaPlacement]] = {}
     for one in placements:
         groups.setdefault((one.plan.scheme, one.plan.form), []).append(one)
     return [(*names, *_placed_cells(group)) for names, group in groups.items()]
 
 
-def _placed_cells(group: Sequence[Placement]) -> tuple[str, ...]:
+def _placed_cells(group: Sequence[CudaPlacement]) -> tuple[str, ...]:
     counts = (
         len(group),
         sum(one.placed.on_cuda for one in group),
@@ -70,7 +70,7 @@ def _placed_cells(group: Sequence[Placement]) -> tuple[str, ...]:
     return (*(f"{count:,}" for count in counts), stray or "none")
 
 
-def placed_headline(placements: Sequence[Placement]) -> str:
+def placed_headline(placements: Sequence[CudaPlacement]) -> str:
     """Return one line with the outcome of all placements, and that nothing ran."""
     failures = [one for one in placements if one.failed]
     named = dict.fromkeys(one.plan.scheme for one in placements if one.placed.rows and not one.failed)
@@ -83,21 +83,21 @@ def placed_headline(placements: Sequence[Placement]) -> str:
     return "; ".join(words)
 
 
-def placed_markdown(facts: Mapping[str, str], placements: Sequence[Placement]) -> str:
+def placed_markdown(facts: Mapping[str, str], placements: Sequence[CudaPlacement]) -> str:
     """Return the table of placements as Markdown, below the machine and the versions."""
     machine = (f"* {name}: {value}" for name, value in facts.items())
     rows = table(PLACED_COLUMNS, placed_rows(placements))
     return "\n".join([placed_headline(placements), "", *machine, "", rows, ""])
 
 
-def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
-    groups: dict[tuple[str, str], list[Proof]] = {}
+def _grouped(proofs: Iterable[CudaProof]) -> dict[tuple[str, str], list[CudaProof]]:
+    groups: dict[tuple[str, str], list[CudaProof]] = {}
     for proof in proofs:
         groups.setdefault((proof.plan.scheme, proof.verdict.subject), []).append(proof)
     return groups
 
 
-def _row(scheme: str, by: str, group: Sequence[Proof]) -> tuple[str, ...]:
+def _row(scheme: str, by: str, group: Sequence[CudaProof]) -> tuple[str, ...]:
     comparisons = [c for proof in group if proof.plan.spec.dtype == "fp32" for c in proof.verdict.comparisons]
     # names in the order of their first proofs, each once
     checks = dict.fromkeys(p.verdict.check for p in group if p.verdict.status == "pass")
@@ -107,7 +107,7 @@ def _row(scheme: str, by: str, group: Sequence[Proof]) -> tuple[str, ...]:
     return scheme, by, MARKS[status], str(bundles), ", ".join(checks), figure(eager), figure(reference), _detail(group)
 
 
-def _detail(group: Sequence[Proof]) -> str:
+def _detail(group: Sequence[CudaProof]) -> str:
     """Return the first failure with its bundle, or why something did not run, or what was measured."""
     failed = [proof for proof in group if proof.verdict.status == "fail"]
     if failed:

@@ -10,12 +10,12 @@ from functools import partial
 from posenc.encoding import Encoding
 from posenc_export.common.errors import ExportFailed
 from posenc_export.proof.judging.context import Capture
-from posenc_export.write.formats import FORMATS, Digests, Request
+from posenc_export.write.formats import FORMATS, Digests, WriteRequest
 from posenc_export.write.formats.capture import GRAPH
 
 
 def captured_again(
-    seen: Capture, encoding: Encoding, called: Encoding, request: Request, first: tuple[str, Digests]
+    seen: Capture, encoding: Encoding, called: Encoding, request: WriteRequest, first: tuple[str, Digests]
 ) -> Capture:
     """Return what captures of the called module, and of one that was not called, add to what calls showed.
 
@@ -28,7 +28,7 @@ def captured_again(
     """
     format_, digests = FORMATS[first[0]], first[1]
 
-    def capture(module: Encoding, how: Request = request) -> Digests:
+    def capture(module: Encoding, how: WriteRequest = request) -> Digests:
         return format_.digests(format_.capture(module, how))
 
     elsewhere, static = _captured_elsewhere(partial(capture, encoding.uncalled()), request, digests)
@@ -47,7 +47,7 @@ def captured_again(
 
 
 def _captured_elsewhere(
-    capture: Callable[[Request], Digests], request: Request, first: Digests
+    capture: Callable[[WriteRequest], Digests], request: WriteRequest, first: Digests
 ) -> tuple[Digests, tuple[str, ...]]:
     """Capture at other sizes; return its digests, and the names of the constants that differ from the first capture's.
 

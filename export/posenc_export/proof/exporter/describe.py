@@ -13,7 +13,7 @@ from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Manifest
 from posenc_export.common.machine import versions
 from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.write.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
+from posenc_export.write.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, WriteRequest
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.write.targets import Target
 
@@ -69,7 +69,7 @@ class OnnxFields(TypedDict):
     loads_on: str
 
 
-def _onnx_fields(request: Request) -> OnnxFields:
+def _onnx_fields(request: WriteRequest) -> OnnxFields:
     opset = OPSETS[request.opset]
     runtime = f"ONNX Runtime >= {ROTARY_RUNTIMES.get(request.rotary_op, opset.onnx_runtime)}"
     return OnnxFields(
@@ -77,14 +77,14 @@ def _onnx_fields(request: Request) -> OnnxFields:
     )
 
 
-def _artifacts(folder: Path, name: str, request: Request, dtype: str) -> list[Artifact]:
+def _artifacts(folder: Path, name: str, request: WriteRequest, dtype: str) -> list[Artifact]:
     """Return the files of one format: the graph, and its weights where they lie beside it."""
     file, tolerance = FORMATS[name].file, _operator_tolerance(name, request, dtype)
     files = [(name, folder / file), (f"{name}.data", folder / f"{file}.data")]
     return [Artifact(kind, p.name, p.stat().st_size, sha256(p), tolerance) for kind, p in files if p.is_file()]
 
 
-def _operator_tolerance(name: str, request: Request, dtype: str) -> Tolerance | None:
+def _operator_tolerance(name: str, request: WriteRequest, dtype: str) -> Tolerance | None:
     """Return what a rotary operator may change of a graph's last digits; None where there is none."""
     if name != "onnx" or request.rotary_op == "decomposed":
         return None

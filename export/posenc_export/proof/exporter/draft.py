@@ -9,7 +9,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.identity import Facts
 from posenc_export.bundle.manifest import AskedModel, Generation
 from posenc_export.proof.stored.matching import Digest
-from posenc_export.write.formats import Digests, Request
+from posenc_export.write.formats import Digests, WriteRequest
 from posenc_export.write.formats.capture import Findings
 
 
@@ -44,7 +44,7 @@ class Draft:
         generations: Tokens that a causal language model wrote.
     """
 
-    request: Request
+    request: WriteRequest
     reference: str
     stored: Mapping[str, Digest] = field(default_factory=dict)
     written: Mapping[str, Written] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from posenc.parameters import fit
 from posenc.scheme import SCHEMES
 from posenc_export.bundle.identity import CODE, INDEX_DTYPE, SCHEME, TENSORS, facts_of
 from posenc_export.common.errors import ExportFailed
-from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, Digests, Request
+from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, Digests, WriteRequest
 from posenc_export.write.formats.capture import tensor_digests
 from posenc_export.write.targets import Target
 
@@ -19,7 +19,7 @@ WITH_CODE = ("onnx", "torchscript")
 """Formats whose program of a module is its code: the second for what torch.export and its successors cannot take."""
 
 
-def facts_for(target: Target, request: Request, captured: Mapping[str, Digests]) -> dict[str, str]:
+def facts_for(target: Target, request: WriteRequest, captured: Mapping[str, Digests]) -> dict[str, str]:
     """Return the facts of a target whose module was not called yet.
 
     Args:
@@ -55,7 +55,7 @@ def _documented(scheme: str, params: Mapping[str, object]) -> dict[str, object]:
     return {name: fit(known[name], value) for name, value in params.items() if not known[name].takes_any_text}
 
 
-def _code(encoding: Encoding, request: Request, captured: Mapping[str, Digests]) -> Digests:
+def _code(encoding: Encoding, request: WriteRequest, captured: Mapping[str, Digests]) -> Digests:
     """Return digests of what a user's module computes: of its program, as it is without our operators."""
     plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed")
     # the captured program will do if no operator of ours is in it

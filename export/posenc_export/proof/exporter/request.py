@@ -12,7 +12,7 @@ from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.write.cpp.embed import check_embeddable
 from posenc_export.write.cpp.names import namespace_for
-from posenc_export.write.formats import FORMATS, Request
+from posenc_export.write.formats import FORMATS, WriteRequest
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import long_sizes, trace_sizes
@@ -25,7 +25,7 @@ SHORTEST = 3
 """The least max_len: torch.export takes a length to be at least 2, and needs another to vary it."""
 
 
-def request_for(target: Target, options: ExportOptions) -> Request:
+def request_for(target: Target, options: ExportOptions) -> WriteRequest:
     """Return what formats are given; raise BadInput, in one line, for what cannot be written."""
     encoding, max_len = target.encoding, target.spec.max_len
     problem = next(_problems(target, options), None)
@@ -45,7 +45,7 @@ def request_for(target: Target, options: ExportOptions) -> Request:
         feeds = feeds_for(encoding.inputs, Case("trace", sizes), options.seed)
         return tuple(to_torch(feeds[port.name]) for port in encoding.inputs)
 
-    return Request(
+    return WriteRequest(
         at(trace),
         max_len,
         opset=options.onnx_opset,

@@ -22,7 +22,7 @@ MAX_ROWS = 2**22
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExportSettings:
     """Keyword arguments, sorted.
 
     Attributes:
@@ -38,7 +38,9 @@ class Settings:
     sized: bool = True
 
 
-def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOptions, source: object = None) -> Settings:
+def split(
+    settings: Mapping[str, object], spec: Spec | None, options: ExportOptions, source: object = None
+) -> ExportSettings:
     """Return each setting where it belongs: by its name a field of the spec or of the options, else a parameter.
 
     For a model's config, where nothing else is said, the mode is one that its scheme has, and a table has as many rows
@@ -59,7 +61,7 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
             of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
     _check_near(set(parameters), source)
     validation = with_fields(options.validation, of_validation)
-    return Settings(
+    return ExportSettings(
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
         parameters,
@@ -92,7 +94,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, known, n=1)), "")
 
 
-def spec_for(settings: Settings, source: object, parameters: Mapping[str, object]) -> Spec:
+def spec_for(settings: ExportSettings, source: object, parameters: Mapping[str, object]) -> Spec:
     """Return the spec; where nobody says what max_len is, it is what a scheme makes of its parameters, as of a file."""
     if settings.sized or not (isinstance(source, ModelConfig) or source in SCHEMES.names()):
         return settings.spec

@@ -27,7 +27,7 @@ from posenc_export.proof.exporter.request import request_for
 from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.recording.record import worst_error
 from posenc_export.proof.stored.matching import digests_of
-from posenc_export.write.formats import FALLBACK_OPSETS, FORMATS, Format, Program, Request
+from posenc_export.write.formats import FALLBACK_OPSETS, FORMATS, Format, Program, WriteRequest
 from posenc_export.write.formats.capture import Findings, findings
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
@@ -84,14 +84,14 @@ def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, fold
 
 
 def _write(
-    format_: Format, capture: Callable[[Request], Program], program: Program, folder: Path, request: Request
+    format_: Format, capture: Callable[[WriteRequest], Program], program: Program, folder: Path, request: WriteRequest
 ) -> None:
     """Write a program or, where the request is to trace the module, what comes of that."""
     made = capture(request) if request.why_traced else program
     format_.write(made, request, folder / format_.file)
 
 
-def _others(request: Request, showed: Findings, any_opset: bool, why: str) -> Iterator[Request]:
+def _others(request: WriteRequest, showed: Findings, any_opset: bool, why: str) -> Iterator[WriteRequest]:
     """Yield how else a user's module is written, which cannot be by this request: at newer opsets, then traced."""
     reason = f"it cannot be written at opset {request.opset}: {why}"
     for opset in FALLBACK_OPSETS if any_opset else ():
@@ -101,8 +101,8 @@ def _others(request: Request, showed: Findings, any_opset: bool, why: str) -> It
 
 
 def _first_that_writes(
-    write: Callable[[Request], None], request: Request, others: Callable[[str], Iterable[Request]]
-) -> Request:
+    write: Callable[[WriteRequest], None], request: WriteRequest, others: Callable[[str], Iterable[WriteRequest]]
+) -> WriteRequest:
     """Write by a request or, where its opset cannot say it, by the first other that can; return that one.
 
     Args:

@@ -33,7 +33,7 @@ WHY_NONE = "another ONNX file has no float64 form"
 
 
 @dataclass(frozen=True)
-class Sides:
+class FilePorts:
     """The inputs and outputs of a file."""
 
     inputs: tuple[Port, ...]
@@ -51,7 +51,7 @@ class Reference:
     """
 
     file: ForeignFile
-    sides: Sides
+    sides: FilePorts
     module: FileModule
 
     def target(self, inputs: tuple[Port, ...], spec: Spec, seed: int) -> Target:
@@ -93,21 +93,21 @@ def running(path: Path, ports: Sequence[Port], half: str = "") -> Iterator[Refer
         yield Reference(file, sides, module)
 
 
-def _runner(path: Path, copy: Path, sides: Sides) -> Runner:
+def _runner(path: Path, copy: Path, sides: FilePorts) -> Runner:
     try:
         return replace(load_reference(copy, sides), limit=TIMEOUT)
     except RunFailed as error:
         raise BadInput(f"{path.name} cannot be run, so that nothing is held against it: {error}") from error
 
 
-def _named(file: ForeignFile, inputs: tuple[Port, ...]) -> tuple[Sides, Match]:
+def _named(file: ForeignFile, inputs: tuple[Port, ...]) -> tuple[FilePorts, Match]:
     """Return a file's inputs and outputs under names that bundles take, and how they fit the file."""
     names = identifiers([value.name for value in (*file.inputs, *file.outputs)])
     own = names[len(file.inputs) :]
     outputs = tuple(Port(name, (), value.dtype or "float32") for name, value in zip(own, file.outputs, strict=True))
     pairs = tuple(Pair(port, value) for port, value in zip(outputs, file.outputs, strict=True))
     draft = _without_outputs(inputs)
-    return Sides(inputs, outputs), Match(match(file, file.path.name, draft, {}).inputs, pairs)
+    return FilePorts(inputs, outputs), Match(match(file, file.path.name, draft, {}).inputs, pairs)
 
 
 def _without_outputs(inputs: tuple[Port, ...]) -> Encoding:

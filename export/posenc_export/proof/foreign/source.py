@@ -52,7 +52,7 @@ class MakeTarget(Protocol):
 
 
 @dataclass(frozen=True)
-class File:
+class SourceFile:
     """A file, and what is said of its inputs.
 
     Args:
@@ -71,7 +71,7 @@ class File:
 
 
 def prove_source(
-    file: File,
+    file: SourceFile,
     against: Against,
     settings: Mapping[str, object],
     parameters: Mapping[str, object],
@@ -140,7 +140,7 @@ def _end_of(path: Path, memory: float) -> int | None:
     return max(2, min(lengths)) if lengths else None
 
 
-def _against_file(request: ProofRequest, file: File, before: Path, spec: Spec) -> ValidateResult:
+def _against_file(request: ProofRequest, file: SourceFile, before: Path, spec: Spec) -> ValidateResult:
     """Hold a file against another one, whose inputs are as the user says, else as it says itself."""
     texts = () if file.ports else port_texts(read_foreign(before))
     ports = file.ports or file.read(texts)[0]

@@ -23,7 +23,7 @@ COPIES = 3
 """How often weights lie in memory while a file gets the names of a target: as read, as copied, as written."""
 
 
-class Request(TypedDict):
+class WeighRequest(TypedDict):
     """What is weighed, and how much it may take.
 
     Args:
@@ -48,7 +48,7 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
         check_limits(seconds, memory)
     except ValueError as error:
         raise BadInput(f"--{error}") from error
-    request, shown = Request(file=path_text(path), memory=int(memory * GIB)), decoded(str(path))
+    request, shown = WeighRequest(file=path_text(path), memory=int(memory * GIB)), decoded(str(path))
     program = ["-m", "posenc_export.proof.foreign.weighing", json.dumps(request)]
     size = answer_of(program, b"weighed", shown=shown, doing="reading", seconds=seconds)
     if not isinstance(size, int):
@@ -58,7 +58,7 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
         raise BadInput(f"{shown}: its weights of {size:,} bytes take {need:.3g} GiB here: give more with --memory")
 
 
-def main(request: Request) -> None:
+def main(request: WeighRequest) -> None:
     """Weigh a file, and say what it takes; libraries print to stderr."""
     run_within_memory(
         request["memory"],

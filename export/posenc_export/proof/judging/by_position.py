@@ -17,7 +17,7 @@ FLAT = 2
 
 
 @dataclass(frozen=True)
-class Measured:
+class JudgedOutput:
     """An output in one case, judged.
 
     Args:
@@ -85,7 +85,7 @@ def _rank_of(rows: Floats, bounds: Floats, is_allowed: bool) -> Floats:
         return np.where(rows > bounds, rows + np.nanmax(rows), rows)
 
 
-def curves_of(measured: Iterable[Measured]) -> tuple[Curve, ...]:
+def curves_of(measured: Iterable[JudgedOutput]) -> tuple[Curve, ...]:
     """Return a curve for each output and what it was compared with: the worst of all cases in each bin."""
     peaks: dict[tuple[str, Against], dict[int, Bin]] = {}
     for output in measured:

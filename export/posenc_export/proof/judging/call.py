@@ -12,7 +12,7 @@ from posenc.ports import Array, Integers, Port
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample
-from posenc_export.proof.judging.by_position import Measured, bins_of, positions_of_rows
+from posenc_export.proof.judging.by_position import JudgedOutput, bins_of, positions_of_rows
 from posenc_export.proof.judging.compare import Difference, compare_names, judge, measure
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.judging.scores import compare_scores
@@ -21,17 +21,17 @@ from posenc_export.proof.planning.padding import padding_of
 from posenc_export.proof.runtimes import RunFailed, Runner, Runtime
 
 
-def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[Measured]:
+def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[JudgedOutput]:
     """Run one case, and compare each output with eager's, the reference's and, where there is one, the model's."""
     runner, runtime = context.loaded
     name = golden.case.name
     try:
         produced = runner.run(golden.feeds)
     except RunFailed as failure:
-        return [Measured(Comparison(name, "", "eager", 0.0, 0.0, None, False, str(failure)))]
+        return [JudgedOutput(Comparison(name, "", "eager", 0.0, 0.0, None, False, str(failure)))]
     names = compare_names(set(produced), set(golden.eager))
     if not names.passed:
-        return [Measured(Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason))]
+        return [JudgedOutput(Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason))]
     # tolerances depend on the file and on the device that ran it
     golden = replace(golden, case=_allowed(golden.case, context, runtime, options))
     outputs = {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in runner.outputs}
@@ -39,7 +39,7 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
         outputs = _with_eager_padding(runner, golden, outputs)
     measured = [m for port in runner.outputs for m in _compare_output(golden, runner.inputs, port, outputs[port.name])]
     if golden.model and context.manifest.family == "rotary":
-        measured += map(Measured, compare_scores(golden, runner.outputs, outputs))
+        measured += map(JudgedOutput, compare_scores(golden, runner.outputs, outputs))
     return measured
 
 
@@ -73,7 +73,7 @@ def _allowed(case: Case, context: Context, runtime: Runtime, options: ValidateOp
     )
 
 
-def _compare_output(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, actual: Array) -> Iterator[Measured]:
+def _compare_output(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, actual: Array) -> Iterator[JudgedOutput]:
     expected: dict[Against, Mapping[str, Array]]
     expected = {"eager": golden.eager, "reference": golden.reference, "model": golden.model}
     for against, outputs in expected.items():
@@ -90,7 +90,9 @@ def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
     return array if array.shape[axis] <= int(rows.max()) else sample(array, rows, axis)
 
 
-def _measured(golden: GoldenCase, port: Port, against: Against, difference: Difference, rows: Rows | None) -> Measured:
+def _measured(
+    golden: GoldenCase, port: Port, against: Against, difference: Difference, rows: PositionedRows | None
+) -> JudgedOutput:
     judgement = judge(difference, tolerance_against(golden.case, against))
     comparison = Comparison(
         golden.case.name,
@@ -104,9 +106,9 @@ def _measured(golden: GoldenCase, port: Port, against: Against, difference: Diff
         difference.peak,
     )
     if rows is None or difference.error is None:
-        return Measured(comparison)
+        return JudgedOutput(comparison)
     allowed = np.zeros(()) if judgement.allowed is None else judgement.allowed
-    return Measured(comparison, bins_of(difference.error, allowed, rows.axis, rows.positions, judgement.passed))
+    return JudgedOutput(comparison, bins_of(difference.error, allowed, rows.axis, rows.positions, judgement.passed))
 
 
 def tolerance_against(case: Case, against: Against) -> Tolerance:
@@ -118,14 +120,14 @@ def tolerance_against(case: Case, against: Against) -> Tolerance:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PositionedRows:
     """The axis of an output along which positions run, and the position of each row."""
 
     axis: int
     positions: Integers
 
 
-def _rows(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, difference: Difference) -> Rows | None:
+def _rows(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, difference: Difference) -> PositionedRows | None:
     """Return where the rows of an output are that differ; None without an error, or without such an axis."""
     error = difference.error
     if error is None or error.ndim < 2 or not difference.max_abs > 0:
@@ -137,4 +139,4 @@ def _rows(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, difference: 
     if error.shape[axis] != len(indices):
         return None
     along = port.axes[axis].name if error.ndim == len(port.axes) else ""
-    return Rows(axis, positions_of_rows(inputs, golden.feeds, along, indices, golden.case.first))
+    return PositionedRows(axis, positions_of_rows(inputs, golden.feeds, along, indices, golden.case.first))

@@ -25,7 +25,7 @@ TOKENS = 512
 
 
 @dataclass(frozen=True)
-class Heads:
+class RotatedHeads:
     """Rotated heads of ours and of the model.
 
     Args:
@@ -72,7 +72,7 @@ def compare_scores(golden: GoldenCase, outputs: Sequence[Port], produced: Mappin
     )
 
 
-def _judged(q: Heads, k: Heads) -> tuple[Difference, Judgement]:
+def _judged(q: RotatedHeads, k: RotatedHeads) -> tuple[Difference, Judgement]:
     """Judge scores: |dq . k| + |q . dk| + |dq . dk| are at most the products of lengths (Cauchy and Schwarz)."""
     ours, model = (_products(a, b) for a, b in ((q.ours, k.ours), (q.model, k.model)))
     lengths = _products(q.lengths[..., None], k.lengths[..., None])
@@ -97,13 +97,13 @@ def _products(q: Floats, k: Floats) -> Floats:
     return product
 
 
-def _heads(port: Port, golden: GoldenCase, produced: Array) -> Heads:
+def _heads(port: Port, golden: GoldenCase, produced: Array) -> RotatedHeads:
     ours, model = (_laid_out(port, array) for array in (produced, golden.model[port.name]))
     angle, others = _shares(golden.case)
     # Roundings are those of the dtype that was produced.
     roundings = allowance(measure(_laid_out(port, produced, produced.dtype), model), others)
     by_angle: Floats = angle * np.linalg.norm(model, axis=-1)
-    return Heads(ours, model, by_angle + np.linalg.norm(np.broadcast_to(roundings, model.shape), axis=-1))
+    return RotatedHeads(ours, model, by_angle + np.linalg.norm(np.broadcast_to(roundings, model.shape), axis=-1))
 
 
 def _shares(case: Case) -> tuple[float, Tolerance]:

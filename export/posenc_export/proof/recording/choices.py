@@ -38,7 +38,7 @@ class Unlike(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """A call of an operator: its name, and the leaves of its arguments and of its results."""
 
     name: str
@@ -57,9 +57,9 @@ class Call:
         by_step = self.name in WHOLE | RESTS or (self.name == "div" and isinstance(self.arguments[-1], str))
         return bool(self.floats) and (discrete or by_step)
 
-    def copied(self) -> Call:
+    def copied(self) -> OperatorCall:
         """Return the call with copies of its tensors: later operators may write into them."""
-        return Call(self.name, _copies(self.arguments), _copies(self.results))
+        return OperatorCall(self.name, _copies(self.arguments), _copies(self.results))
 
 
 def is_float(leaf: object) -> bool:
@@ -72,10 +72,10 @@ def name_of(function: Function) -> str:
     return function.__name__.partition(".")[0].strip("_")
 
 
-def call_of(function: Function, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> Call:
+def call_of(function: Function, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> OperatorCall:
     """Return a call of an operator."""
     arguments, results = pytree.tree_leaves((args, kwargs)), pytree.tree_leaves(result)
-    return Call(name_of(function), tuple(arguments), tuple(results))
+    return OperatorCall(name_of(function), tuple(arguments), tuple(results))
 
 
 def _copies(leaves: Sequence[object]) -> tuple[object, ...]:
@@ -86,9 +86,9 @@ def _copies(leaves: Sequence[object]) -> tuple[object, ...]:
 class FirstChoices:
     """The choices of a run, in their order."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[OperatorCall] = field(default_factory=list)
 
-    def settle(self, call: Call) -> tuple[object, ...]:
+    def settle(self, call: OperatorCall) -> tuple[object, ...]:
         """Record a choice, and return it unchanged."""
         self.calls.append(call.copied())
         return call.results
@@ -102,7 +102,7 @@ class HeldChoices:
     places: dict[str, None] = field(default_factory=dict)
     made: int = 0
 
-    def settle(self, call: Call) -> tuple[object, ...]:
+    def settle(self, call: OperatorCall) -> tuple[object, ...]:
         """Return the first run's choice, unless its floats are noise; raise Unlike where the runs do not correspond."""
         if self.made == len(self.first.calls):
             raise Unlike(call.name)
@@ -119,7 +119,7 @@ class HeldChoices:
         return results
 
 
-def _shapes(call: Call) -> tuple[object, ...]:
+def _shapes(call: OperatorCall) -> tuple[object, ...]:
     """Return what is equal in two runs that choose in the same order."""
     return call.name, len(call.results), *(tensor.shape for tensor in call.floats)
 
@@ -139,7 +139,7 @@ def huge(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max / 2
 
 
-def _held(call: Call, first: object, now: object) -> object:
+def _held(call: OperatorCall, first: object, now: object) -> object:
     """Return the first choice; of choices that have neighbours, only where the two are neighbours or equal."""
     if not isinstance(first, torch.Tensor) or not isinstance(now, torch.Tensor):
         return first

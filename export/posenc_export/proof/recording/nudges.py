@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc_export.proof.recording.choices import (
     WHOLE,
-    Call,
     FirstChoices,
     Function,
     HeldChoices,
+    OperatorCall,
     call_of,
     huge,
     is_float,
@@ -59,7 +59,7 @@ class Nudges(TorchDispatchMode):
         return torch.where(_may_move(func, args, kwargs or {}, result), moved, result)
 
 
-def _settled(choices: FirstChoices | HeldChoices, func: Function, call: Call, result: object) -> object:
+def _settled(choices: FirstChoices | HeldChoices, func: Function, call: OperatorCall, result: object) -> object:
     """Return the settled result of a choice, written in place where the operator works in place."""
     leaves = choices.settle(call)
     if func._schema.is_mutable:

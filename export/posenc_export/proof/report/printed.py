@@ -20,7 +20,7 @@ from posenc_export.proof.report.report import (
     read_from,
     rows_held,
 )
-from posenc_export.proof.report.rows import Rows, tables
+from posenc_export.proof.report.rows import ReportTable, tables
 
 
 def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
@@ -39,7 +39,7 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
     return [*lines, *in_words(shown_tables(verdicts, verbose), lines)]
 
 
-def shown_tables(verdicts: Sequence[Verdict], verbose: bool) -> list[Rows]:
+def shown_tables(verdicts: Sequence[Verdict], verbose: bool) -> list[ReportTable]:
     """Return the tables of a report: with -v they name every check, otherwise only those that did not pass."""
     return tables(verdicts, counted=not verbose)
 
@@ -64,7 +64,7 @@ def as_html(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> st
     return "\n".join([*above, *parts, html_lines(_shown(lines_below(manifest, verdicts, basis, verbose=False)))])
 
 
-def _cells(table: Rows) -> list[list[str]]:
+def _cells(table: ReportTable) -> list[list[str]]:
     return [_shown(row.cells) for row in table.rows]
 
 

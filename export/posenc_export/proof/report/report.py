@@ -26,7 +26,7 @@ from posenc_export.proof.judging.verdict import (
 )
 from posenc_export.proof.report.basis import loosest, reference_of
 from posenc_export.proof.report.glossary import glossary
-from posenc_export.proof.report.rows import Rows, tables
+from posenc_export.proof.report.rows import ReportTable, tables
 from posenc_export.proof.runtimes import RUNTIMES
 
 SCHEMA_VERSION = 1
@@ -64,7 +64,7 @@ def noted(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
 
 
-def in_words(rows: Sequence[Rows], lines: Sequence[str]) -> list[str]:
+def in_words(rows: Sequence[ReportTable], lines: Sequence[str]) -> list[str]:
     """Return a line that explains words of the tables and of the lines below them."""
     return glossary((cell for table in rows for row in table.rows for cell in row.cells), lines)
 
@@ -162,7 +162,7 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReportParts:
     """A whole report in words: report.md and report.html are made of it.
 
     Args:
@@ -181,12 +181,12 @@ class Parts:
     headline: str
     facts: Mapping[str, str]
     standing: tuple[str, ...]
-    tables: tuple[Rows, ...]
+    tables: tuple[ReportTable, ...]
     failures: tuple[str, ...]
     below: tuple[str, ...]
 
 
-def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> Parts:
+def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> ReportParts:
     """Return a report in words."""
     shown = tables(verdicts)
     method = f" ({manifest.method})" if manifest.method else ""
@@ -205,7 +205,9 @@ def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> P
     ]
     explained = [title, *above, head, *(f"{key}: {value}" for key, value in facts.items()), *standing]
     below = (*not_run(verdicts), *in_words(shown, explained))
-    return Parts(title, tuple(above), head, facts, tuple(standing), tuple(shown), tuple(failures(verdicts)), below)
+    return ReportParts(
+        title, tuple(above), head, facts, tuple(standing), tuple(shown), tuple(failures(verdicts)), below
+    )
 
 
 def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:

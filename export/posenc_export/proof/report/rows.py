@@ -26,7 +26,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """A file or a runtime with the checks of one status: cells in the order of its table's columns."""
 
     status: Status
@@ -34,14 +34,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ReportTable:
     """A table of a report."""
 
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
 
 
-def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
+def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[ReportTable]:
     """Return the table of files and that of runtimes, unless it is empty; checks that did not run are in neither.
 
     Args:
@@ -51,16 +51,16 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
     has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
     against: tuple[Against, ...] = ("eager", "reference", "model") if has_model else ("eager", "reference")
     columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
-    file_rows: list[Row] = []
-    run_rows: list[Row] = []
+    file_rows: list[ReportRow] = []
+    run_rows: list[ReportRow] = []
     for (subject, status), group in _grouped(verdicts).items():
         checks = [verdict.check for verdict in group if verdict.check != AGREES]
         cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
         if subject in RUNTIMES:
-            run_rows.append(Row(status, (subject, mark(subject, status), *_figures(group, against), cell)))
+            run_rows.append(ReportRow(status, (subject, mark(subject, status), *_figures(group, against), cell)))
         else:
-            file_rows.append(Row(status, (subject, MARKS[status], cell)))
-    both_tables = (Rows(FILE_COLUMNS, tuple(file_rows)), Rows(columns, tuple(run_rows)))
+            file_rows.append(ReportRow(status, (subject, MARKS[status], cell)))
+    both_tables = (ReportTable(FILE_COLUMNS, tuple(file_rows)), ReportTable(columns, tuple(run_rows)))
     return [rows for rows in both_tables if rows.rows]
 
 

@@ -11,7 +11,7 @@ from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.arrays import free
 from posenc_export.proof.checks import CHECKS, Check, Context, Stage
-from posenc_export.proof.judging.by_position import Measured, curves_of
+from posenc_export.proof.judging.by_position import JudgedOutput, curves_of
 from posenc_export.proof.judging.call import compare_case
 from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.judging.verdict import AGREES, MODEL, ValidateOptions, Verdict
@@ -140,7 +140,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
 def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterator[Verdict]:
     """Yield the rows on what a loaded graph answers and refuses; a case without an answer in time is the last one."""
     runner, runtime = context.loaded
-    measured: list[Measured] = []
+    measured: list[JudgedOutput] = []
     refusals: list[Verdict] = []
     asks_eager = not rules_of(bundle.manifest.family).known_refusals
     for golden in bundle.golden():
@@ -175,7 +175,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     yield from folded(refusals)
 
 
-def agreement(runtime: Runtime, measured: list[Measured], cases: int) -> Verdict:
+def agreement(runtime: Runtime, measured: list[JudgedOutput], cases: int) -> Verdict:
     """Fold the comparisons of a runtime into one row."""
     if not measured:
         return Verdict(runtime.name, AGREES, "fail", "no case was run")

@@ -33,7 +33,7 @@ FLAGS = ("-shared", "-fPIC", "-O1", "-w", "-fno-builtin")
 
 
 @dataclass(frozen=True)
-class Library:
+class StubLibrary:
     """A library of CUDA that a provider needs: its name, and the functions that it must have, each with its version."""
 
     name: str
@@ -124,7 +124,7 @@ def _compile(library: Path, folder: Path) -> None:
         made.rename(folder)
 
 
-def _cuda_major(needed: list[Library]) -> int:
+def _cuda_major(needed: list[StubLibrary]) -> int:
     majors = [int(stub.name.rpartition(".")[2]) for stub in needed if stub.name.startswith("libcudart.so.")]
     if not majors or majors[0] not in CUDA_MAJORS:
         wanted = f"CUDA {majors[0]}" if majors else "no libcudart"
@@ -150,7 +150,7 @@ def _listing(library: Path) -> str:
     return done.stdout
 
 
-def libraries(listing: str) -> Iterator[Library]:
+def libraries(listing: str) -> Iterator[StubLibrary]:
     """Yield the libraries of CUDA that objdump -p -T lists for a provider, each with its functions."""
     needed = re.findall(r"^\s+NEEDED\s+(\S+)$", listing, re.MULTILINE)
     # a version of a name belongs to one library, mostly of the same name
@@ -171,4 +171,4 @@ def libraries(listing: str) -> Iterator[Library]:
         elif of not in of_version and name.startswith("cu"):
             functions.setdefault(DRIVER, []).append((name, ""))
     for library, names in functions.items():
-        yield Library(library, tuple(sorted(names)))
+        yield StubLibrary(library, tuple(sorted(names)))

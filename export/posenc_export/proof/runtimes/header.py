@@ -30,7 +30,7 @@ FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
 @dataclass(frozen=True)
-class Language:
+class HeaderLanguage:
     """How a header of a language is compiled and called.
 
     Args:
@@ -63,7 +63,7 @@ class Language:
         self.compiler()
 
 
-CPP = Language(
+CPP = HeaderLanguage(
     name="C++",
     variable="CXX",
     compilers=("c++", "g++", "clang++"),
@@ -71,7 +71,7 @@ CPP = Language(
     joint="::",
     several=lambda axes: "{" + ", ".join(f"p[{axes} * t + {axis}]" for axis in range(axes)) + "}",
 )
-C = Language(
+C = HeaderLanguage(
     name="C",
     variable="CC",
     compilers=("cc", "gcc", "clang"),
@@ -98,7 +98,7 @@ class Header:
     """A header's file and the language that it is in."""
 
     path: Path
-    language: Language
+    language: HeaderLanguage
 
     def compiled(self, family: str, output: Port, integers: str, **constants: int) -> Function:
         """Return the function of a library around the header; it raises RunFailed for a position beyond the end.
@@ -138,7 +138,9 @@ class Header:
         return filled("call", header=self.path.name, macro=macro, conditions=" && ".join(has), call=call)
 
 
-def compile_(language: Language, source: Path, library: Path, header: Path, flags: tuple[str, ...] = FLAGS) -> None:
+def compile_(
+    language: HeaderLanguage, source: Path, library: Path, header: Path, flags: tuple[str, ...] = FLAGS
+) -> None:
     """Compile a library around a header; raise RunFailed, with the first error, where it does not compile."""
     include = ["-I", str(header.parent.absolute())]
     command = [*language.compiler(), *language.options, *flags, *include, str(source), "-o", str(library)]

@@ -28,7 +28,7 @@ from posenc_export.proof.runtimes.process import Process, python_child
 
 
 @dataclass(frozen=True)
-class Slot:
+class ChildPort:
     """A port as a child needs it: an axis is its size, or its name where the size is dynamic."""
 
     name: str
@@ -49,10 +49,10 @@ class Ports(Protocol):
 
 
 Call: TypeAlias = Callable[[Feeds], dict[str, Array]]
-Opened: TypeAlias = Callable[[Path, tuple[Slot, ...], tuple[Slot, ...]], Call]
+Opened: TypeAlias = Callable[[Path, tuple[ChildPort, ...], tuple[ChildPort, ...]], Call]
 
 
-class Child:
+class LoadedChild:
     """A loaded file in a process of its own; where that has ended, the next call starts another."""
 
     def __init__(self, title: str, module: str, path: Path, manifest: Ports) -> None:
@@ -78,15 +78,15 @@ class Child:
         return python_child(self.title, self.command)
 
 
-def _slots(ports: Iterable[Port]) -> Iterable[Slot]:
+def _slots(ports: Iterable[Port]) -> Iterable[ChildPort]:
     for port in ports:
         axes = tuple(axis.name if axis.size is None else axis.size for axis in port.axes)
-        yield Slot(port.name, port.dtype, axes)
+        yield ChildPort(port.name, port.dtype, axes)
 
 
 def in_child(title: str, module: str, path: Path, manifest: Ports) -> Runner:
     """Return a runner of a file, by a module of this package in a child process; raise RunFailed as Child does."""
-    child = Child(title, module, path, manifest)
+    child = LoadedChild(title, module, path, manifest)
     return Runner(child, manifest.inputs, manifest.outputs, ("CPU",), stop=lambda _: child.kill())
 
 
@@ -105,13 +105,13 @@ def main(module: str, path: Path, ports: Sequence[Sequence[dict[str, object]]]) 
         print(_answered(call, inputs), file=answers, flush=True)
 
 
-def _slot(values: dict[str, object]) -> Slot:
+def _slot(values: dict[str, object]) -> ChildPort:
     axes = values["axes"]
     assert isinstance(axes, list)
-    return Slot(str(values["name"]), str(values["dtype"]), tuple(axes))
+    return ChildPort(str(values["name"]), str(values["dtype"]), tuple(axes))
 
 
-def _answered(call: Call, inputs: Iterable[Slot]) -> str:
+def _answered(call: Call, inputs: Iterable[ChildPort]) -> str:
     """Run a call whose arrays lie in the working folder; return the line that tells the parent how it went."""
     try:
         feeds = {slot.name: from_stored(np.load(f"{slot.name}.npy"), slot.dtype) for slot in inputs}

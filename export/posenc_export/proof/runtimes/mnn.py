@@ -21,7 +21,7 @@ import numpy as np
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.runtimes import Missing, RunFailed, Runner, check_package, runtime
-from posenc_export.proof.runtimes.in_child import Call, Slot, in_child
+from posenc_export.proof.runtimes.in_child import Call, ChildPort, in_child
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.compatibility import external_files
 from posenc_export.write.formats.onnx.dtypes import holds_float64
@@ -66,7 +66,7 @@ def load_mnn(path: Path, manifest: Manifest) -> Runner:
         raise Missing(f"MNN cannot load {path.name}: {failure}") from failure
 
 
-def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Call:
+def opened(path: Path, inputs: tuple[ChildPort, ...], outputs: tuple[ChildPort, ...]) -> Call:
     """Convert a file and load it; return a function that runs it, or raise RunFailed where MNN cannot load it."""
     _show_unset_memory()
     with open(os.devnull, "w") as nowhere, _printing_to(nowhere.fileno()):  # MNN prints the features of the processor
@@ -139,7 +139,7 @@ def _why(printed: str) -> str:
     return f"its converter has no {shorten(operators, 200)}" if operators else shorten(reason.group("error"), 200)
 
 
-def _as_mnn_takes(slot: Slot, array: Array) -> Array:
+def _as_mnn_takes(slot: ChildPort, array: Array) -> Array:
     """Return an array as MNN takes it; raise RunFailed for a number beyond its integers."""
     taken = np.ascontiguousarray(array, TAKEN[slot.dtype])
     if not np.array_equal(taken, array, equal_nan=taken.dtype.kind == "f"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from posenc.ports import Array, Feeds
 from posenc_export.common.memory_limit import limit_memory
 from posenc_export.proof.runtimes import Runner
-from posenc_export.proof.runtimes.in_child import Call, Ports, Slot, in_child
+from posenc_export.proof.runtimes.in_child import Call, ChildPort, Ports, in_child
 
 
 def load_reference(path: Path, ports: Ports) -> Runner:
@@ -15,7 +15,7 @@ def load_reference(path: Path, ports: Ports) -> Runner:
     return in_child("ONNX Runtime", __name__, path, ports)
 
 
-def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Call:
+def opened(path: Path, inputs: tuple[ChildPort, ...], outputs: tuple[ChildPort, ...]) -> Call:
     """Load a file, in a process of bounded memory."""
     import onnxruntime
 

@@ -9,7 +9,7 @@ from textwrap import shorten
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.runtimes import Missing, RunFailed, Runner, check_package, runtime
-from posenc_export.proof.runtimes.in_child import Call, Slot, in_child
+from posenc_export.proof.runtimes.in_child import Call, ChildPort, in_child
 from posenc_export.write.formats.onnx import read_onnx
 
 NO_HALF = "tract has no tensors of bfloat16"
@@ -46,7 +46,7 @@ def load_tract(path: Path, manifest: Manifest) -> Runner:
         raise Missing(f"tract cannot load {path.name}: {failure}") from failure
 
 
-def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Call:
+def opened(path: Path, inputs: tuple[ChildPort, ...], outputs: tuple[ChildPort, ...]) -> Call:
     """Load a file into this process and return a function that runs it; raise RunFailed where tract cannot."""
     import tract
 

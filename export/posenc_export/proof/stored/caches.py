@@ -14,7 +14,7 @@ from posenc_export.proof.judging.compare import judge, measure
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.stored.matching import are, ranges, shares_alike
 from posenc_export.proof.stored.rebuilding import explicit_form, written_elsewhere
-from posenc_export.write.formats import Request
+from posenc_export.write.formats import WriteRequest
 from posenc_export.write.formats.cache import COS, SIN, caches, read_cache
 
 OUTPUTS: Mapping[str, str] = {"cos": COS, "sin": SIN}
@@ -32,7 +32,7 @@ def cache_problems(context: Context) -> tuple[list[str], str]:
     near = bool(written_elsewhere(context.manifest))
     held, rows = read_cache(context.path), context.manifest.max_len
     problems = []
-    for name, tensor in caches(encoding, Request((), rows)).items():
+    for name, tensor in caches(encoding, WriteRequest((), rows)).items():
         expected, array = to_numpy(tensor), held[name]
         if (array.dtype, array.shape) != (expected.dtype, expected.shape):
             return [f"{name} is {array.dtype}{[*array.shape]}, expected {expected.dtype}{[*expected.shape]}"], ""

@@ -37,7 +37,7 @@ Outputs = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
-class Far:
+class FarResult:
     """The result far out: what is wrong, and what was tried, in words."""
 
     problems: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Far:
 
 
 @dataclass(frozen=True)
-class Digits:
+class RowDigits:
     """The digits that compose the rows of an encoding.
 
     Args:
@@ -79,7 +79,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Call:
+class CutCall:
     """A call of a cut graph.
 
     Args:
@@ -93,7 +93,7 @@ class Call:
     starts: Feeds
 
 
-def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapping[str, str]) -> Far:
+def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapping[str, str]) -> FarResult:
     """Run a file at positions far out; files that take positions as an input have no need of this.
 
     Args:
@@ -104,26 +104,26 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
     """
     digits = _digits(encoding)
     if digits is None or encoding.positions in (None, "explicit"):
-        return Far()
+        return FarResult()
     sibling = explicit_sibling(context.manifest, encoding)
     starts = {port.name: 1 for port in carrying(encoding.inputs, Start)}
     integers = context.manifest.index_dtype
     # a file that takes a start needs no cut
     steps = {} if starts else _steps(model, digits, twins, sibling is not None)
     if not steps and not starts:
-        return Far(("nothing in its graph counts positions",)) if sibling else Far()
+        return FarResult(("nothing in its graph counts positions",)) if sibling else FarResult()
     cut, names = from_elsewhere(model, list(steps), integers) if steps else (model, ())
     inputs = (*encoding.inputs, *(Port(name, (fixed(1),), integers, Start()) for name in names))
     try:
         runner = replace(part_runner(cut, context.path.parent, inputs), limit=context.timeout)
     except Exception as error:
         check_machine(error)
-        return Far((), (f"not run far out: {first_line(error)}",))
+        return FarResult((), (f"not run far out: {first_line(error)}",))
     by_input = starts or dict(zip(names, steps.values(), strict=True))
     return _tried(context, Cut(runner, by_input, encoding, sibling, integers), digits.block)
 
 
-def _digits(encoding: Encoding) -> Digits | None:
+def _digits(encoding: Encoding) -> RowDigits | None:
     from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
 
     parts = digits_of(encoding.module)
@@ -131,10 +131,10 @@ def _digits(encoding: Encoding) -> Digits | None:
     names = (places[place] + name for place, part in parts.items() for name, _ in part.named_buffers())
     by_block = (places[place] + name for place, part in parts.items() for name in part.by_block)
     blocks = {part.block for part in parts.values()}
-    return Digits(max(blocks), frozenset(names), frozenset(by_block)) if blocks else None
+    return RowDigits(max(blocks), frozenset(names), frozenset(by_block)) if blocks else None
 
 
-def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], all_counts: bool) -> dict[str, int]:
+def _steps(model: ModelProto, digits: RowDigits, twins: Mapping[str, str], all_counts: bool) -> dict[str, int]:
     """Return the values of a graph that count positions, and how many positions one step of each is.
 
     A value that looks up nothing but the digits of a block's number counts blocks. With `all_counts`, values that look
@@ -148,35 +148,37 @@ def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], all_coun
     return steps
 
 
-def _tried(context: Context, cut: Cut, block: int) -> Far:
+def _tried(context: Context, cut: Cut, block: int) -> FarResult:
     """Compare calls at all starts below the end, and demand an error at the end; stop at the first problem."""
     end, offset, tokens = cut.encoding.end, counted_from(cut.encoding.inputs) or 0, BLOCKS * block
     if end is None or end < 2 * tokens:
-        return Far()
+        return FarResult()
     # the last call of whole blocks below the end
     last = (end - offset) // block - BLOCKS
     starts = [number * block for number in (*(number for number in STARTS if number < last), last)]
     for start in starts:
         problem = _problem(context, cut, _call(cut, start, tokens))
         if problem:
-            return Far((f"where its positions begin at {start:,}: {problem}",))
+            return FarResult((f"where its positions begin at {start:,}: {problem}",))
     # the largest position of this call is the end itself
     start = (last + 1) * block
     answer = _answered(cut, _call(cut, start, end - offset + 1 - start))
     if answer:
-        return Far((f"position {end:,}, where it must end: {answer}",))
-    return Far((), (f"positions up to {offset + starts[-1] + tokens - 1:,} in {len(starts)} calls, {end:,} refused",))
+        return FarResult((f"position {end:,}, where it must end: {answer}",))
+    return FarResult(
+        (), (f"positions up to {offset + starts[-1] + tokens - 1:,} in {len(starts)} calls, {end:,} refused",)
+    )
 
 
-def _call(cut: Cut, start: int, tokens: int) -> Call:
+def _call(cut: Cut, start: int, tokens: int) -> CutCall:
     """Return a call of so many tokens whose positions are larger by `start` than the file counts them."""
     first = start + (counted_from(cut.encoding.inputs) or 0)
     case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
     feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
-    return Call(case, feeds, {name: start_input(start // step, cut.integers) for name, step in cut.steps.items()})
+    return CutCall(case, feeds, {name: start_input(start // step, cut.integers) for name, step in cut.steps.items()})
 
 
-def _answered(cut: Cut, call: Call) -> str:
+def _answered(cut: Cut, call: CutCall) -> str:
     """Return what is wrong with a call that reaches the end (an answer, or nothing in time), or nothing."""
     try:
         cut.runner.run({**call.feeds, **call.starts})
@@ -187,7 +189,7 @@ def _answered(cut: Cut, call: Call) -> str:
     return "gave an answer, expected an error"
 
 
-def _problem(context: Context, cut: Cut, call: Call) -> str:
+def _problem(context: Context, cut: Cut, call: CutCall) -> str:
     """Return what is wrong with a call whose positions are all below the end, or nothing."""
     try:
         produced = cut.runner.run({**call.feeds, **call.starts})
@@ -216,7 +218,7 @@ def _sizes(encoding: Encoding, tokens: int) -> dict[str, int]:
     return sizes
 
 
-def _expected(cut: Cut, call: Call) -> tuple[Outputs, Outputs]:
+def _expected(cut: Cut, call: CutCall) -> tuple[Outputs, Outputs]:
     """Return the outputs of the eager module, and of the reference where there is a sibling."""
     from posenc.sincos.elsewhere import begun_at
 

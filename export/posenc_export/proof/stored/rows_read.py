@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Calls:
+class GoldenCalls:
     """The golden cases of a file.
 
     Args:
@@ -41,7 +41,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Read:
+class RowsRead:
     """Rows of a stored tensor.
 
     Args:
@@ -59,12 +59,12 @@ def axes_read(model: ModelProto, tensors: Mapping[str, Array]) -> dict[str, int]
     return {name: _axis(tensors[name], lookups) for name, lookups in by_name.items()}
 
 
-def rows_read(model: ModelProto, tensors: Mapping[str, Array], calls: Calls) -> dict[str, Read]:
+def rows_read(model: ModelProto, tensors: Mapping[str, Array], calls: GoldenCalls) -> dict[str, RowsRead]:
     """Return which rows of stored tensors the cases read; every row, where one is read whole."""
     by_name = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
     counts = {name: tensors[name].shape[_axis(tensors[name], lookups)] for name, lookups in by_name.items()}
     read_whole = {name: np.full(counts[name], lookups is None) for name, lookups in by_name.items()}
-    rows = {name: Read(whole, whole.copy()) for name, whole in read_whole.items()}
+    rows = {name: RowsRead(whole, whole.copy()) for name, whole in read_whole.items()}
     partly = [lookup for lookups in by_name.values() for lookup in lookups or ()]
     for golden, values in _values(model, partly, calls) if partly else ():
         for name, lookups in by_name.items():
@@ -78,7 +78,7 @@ def _axis(array: Array, lookups: Sequence[LookUp] | None) -> int:
     return lookups[0].axis if lookups else next(several)
 
 
-def _mark(rows: Read, index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> None:
+def _mark(rows: RowsRead, index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> None:
     """Mark, in place, the rows that a look-up of a case reads."""
     count = len(rows.read)
     for noted, part in ((rows.read, index), (rows.compared, _compared(index, outputs, golden))):
@@ -103,7 +103,7 @@ def _compared(index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> Ar
 
 
 def _values(
-    model: ModelProto, partly: Sequence[LookUp], calls: Calls
+    model: ModelProto, partly: Sequence[LookUp], calls: GoldenCalls
 ) -> Iterator[tuple[GoldenCase, Mapping[str, Array]]]:
     """Yield each answered case with the values that say which rows its look-ups read."""
     from onnx import numpy_helper
@@ -122,5 +122,5 @@ def _values(
             continue
 
 
-def _runner(model: ModelProto, computed: Sequence[str], calls: Calls) -> Runner:
+def _runner(model: ModelProto, computed: Sequence[str], calls: GoldenCalls) -> Runner:
     return replace(part_runner(pruned(model, computed), calls.folder, calls.inputs), limit=calls.timeout)

@@ -10,7 +10,7 @@ from posenc_export.common.arrays import to_torch
 from posenc_export.common.machine import versions
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.stored.rebuilding import NotHeld
-from posenc_export.write.formats import FORMATS, Request
+from posenc_export.write.formats import FORMATS, WriteRequest
 from posenc_export.write.formats.torchscript import archive_digests, save_script
 from posenc_export.write.targets.feeds import feeds_for
 
@@ -26,7 +26,7 @@ def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], st
         if written != installed:
             raise NotHeld(f"written by {library} {written}, this is {installed}")
     feeds = feeds_for(encoding.inputs, Case("trace", manifest.trace), manifest.seed or 0)
-    request = Request(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
+    request = WriteRequest(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
     program = FORMATS["torchscript"].capture(encoding, request)
     with TemporaryFile() as buffer:  # not in memory, where a large table is already
         save_script(program, request.trace, buffer)

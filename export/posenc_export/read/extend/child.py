@@ -15,10 +15,10 @@ from pathlib import Path
 
 from posenc_export.common.errors import BadInput, check_machine, first_line
 from posenc_export.common.messages import run_within_memory, say
-from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.request import ExtendRequest
 
 
-def main(step: str, request: Request) -> None:
+def main(step: str, request: ExtendRequest) -> None:
     """Do a step, and say what came of it; libraries print to stderr."""
     run_within_memory(
         request.memory,
@@ -27,7 +27,7 @@ def main(step: str, request: Request) -> None:
     )
 
 
-def make(request: Request) -> object:
+def make(request: ExtendRequest) -> object:
     """Make the new file in the scratch folder, and the inputs of calls."""
     from posenc_export.read.extend.calls import shake, write_feeds
     from posenc_export.read.extend.data import orphans
@@ -43,7 +43,7 @@ def make(request: Request) -> object:
     return [asdict(result), orphans(Path(request.out)) if request.out else []]
 
 
-def call(request: Request) -> object:
+def call(request: ExtendRequest) -> object:
     """Call the files before and after."""
     from posenc_export.read.extend.running import differences
 
@@ -53,10 +53,10 @@ def call(request: Request) -> object:
 STEPS = {"make": make, "call": call}
 
 
-def read_request(text: str) -> Request:
+def read_request(text: str) -> ExtendRequest:
     """Return a request out of JSON."""
     fields: Mapping[str, object] = json.loads(text)
-    return Request(**fields)  # type: ignore[arg-type]
+    return ExtendRequest(**fields)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from posenc_export.common.errors import BadInput, decoded
 from posenc_export.common.limit import check_limits
 from posenc_export.common.messages import answer_of
 from posenc_export.read.extend.files import check_places, fix_config, free_name, install, is_beside
-from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.request import ExtendRequest
 from posenc_export.read.extend.result import CommonRun, Extended, Wall
 
 PROGRAM = ("-m", "posenc_export.read.extend.child")
@@ -89,8 +89,8 @@ def _check(options: ExtendOptions) -> None:
         raise BadInput("--keep-rows and --rope-type contradict: rows of another scaling are other rows")
 
 
-def _request(file: Path, out: Path, folder: Path, options: ExtendOptions) -> Request:
-    return Request(
+def _request(file: Path, out: Path, folder: Path, options: ExtendOptions) -> ExtendRequest:
+    return ExtendRequest(
         file=path_text(file),
         shown=decoded(str(file)),
         scratch=path_text(folder),
@@ -109,7 +109,7 @@ def _request(file: Path, out: Path, folder: Path, options: ExtendOptions) -> Req
     )
 
 
-def _with_runs(result: Extended, request: Request) -> Extended:
+def _with_runs(result: Extended, request: ExtendRequest) -> Extended:
     """Return a result with calls of both files; under another scaling, outputs are meant to differ."""
     content = cast("dict[str, object]", _done("call", request))
     why, beyond = str(content["why"]), str(content["beyond"])
@@ -124,7 +124,7 @@ def _with_runs(result: Extended, request: Request) -> Extended:
     return replace(result, runs=runs, walls=walls, notes=notes, not_compared=not_compared)
 
 
-def _done(step: str, request: Request) -> object:
+def _done(step: str, request: ExtendRequest) -> object:
     """Return what a step gives in a process of its own; raise BadInput where it fails, or takes too long."""
     program = [*PROGRAM, step, json.dumps(asdict(request))]
     return answer_of(program, b"done", shown=request.shown, doing="extending", seconds=request.seconds)

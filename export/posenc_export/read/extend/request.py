@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Request:
+class ExtendRequest:
     """What is to be done.
 
     Args:

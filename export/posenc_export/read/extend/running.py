@@ -12,7 +12,7 @@ import numpy as np
 from posenc_export.common.errors import BadInput, first_line
 from posenc_export.read.extend.calls import SHAKEN
 from posenc_export.read.extend.held import Array
-from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.request import ExtendRequest
 from posenc_export.read.extend.result import CommonRun
 from posenc_export.read.graph.data import external, location_of
 
@@ -26,7 +26,7 @@ DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 Outputs = Sequence[Array]
 
 
-def differences(request: Request) -> dict[str, object]:
+def differences(request: ExtendRequest) -> dict[str, object]:
     """Return how far outputs are from those of before, at each common length, and why what does not run does not."""
     scratch = Path(request.scratch)
     common = sorted(scratch.glob("feeds-*.npz"), key=lambda place: int(place.stem.partition("-")[2]))
@@ -44,7 +44,7 @@ def differences(request: Request) -> dict[str, object]:
     return {"runs": runs, "why": "", "beyond": _beyond(request)}
 
 
-def _beyond(request: Request) -> str:
+def _beyond(request: ExtendRequest) -> str:
     """Return why the new file refuses the first length beyond the old end; nothing where it runs, or was not asked."""
     scratch = Path(request.scratch)
     for place in scratch.glob("beyond-*.npz"):
@@ -66,7 +66,7 @@ def _session(model: str | bytes, options: Any = None) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _new_session(request: Request, suffix: str = "") -> Any:
+def _new_session(request: ExtendRequest, suffix: str = "") -> Any:
     """Load the new file, which is not yet in its place; data that it shares with the old one lie beside that."""
     import onnx
     import onnxruntime

@@ -12,7 +12,7 @@ from posenc_export.read.extend.exact import swapped
 from posenc_export.read.extend.measured import in_batches, measured, of_graph
 from posenc_export.read.extend.model import Model, forget_shapes
 from posenc_export.read.extend.plan import check_one, chosen, encodings_in
-from posenc_export.read.extend.request import Request
+from posenc_export.read.extend.request import ExtendRequest
 from posenc_export.read.extend.result import Extended, Grown, Swap, Table, Wall
 from posenc_export.read.extend.scaling import Scaling, scaled
 from posenc_export.read.extend.tables import Planned, check_form, not_rewritten, planned, proved, rewrite
@@ -49,7 +49,7 @@ class Work:
         notes: what else is worth a line.
     """
 
-    request: Request
+    request: ExtendRequest
     graph: Graph
     searched: Searched
     run: Run
@@ -68,7 +68,7 @@ class Work:
         return Path(self.request.made)
 
 
-def begun(request: Request) -> Work:
+def begun(request: ExtendRequest) -> Work:
     """Return the file as it was read, with the encodings that are meant; BadInput where there are none."""
     graph = graph_in(Path(request.file))
     if graph.missing:
@@ -83,7 +83,7 @@ def begun(request: Request) -> Work:
     return Work(request, graph, searched, run, Model.load(Path(request.file)), meant)
 
 
-def extended(request: Request) -> tuple[Extended, Work]:
+def extended(request: ExtendRequest) -> tuple[Extended, Work]:
     """Make an extension in the scratch folder; raise BadInput, in one line, where it cannot be made."""
     work = begun(request)
     for named in work.meant:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posenc_export.read.interpret.call import Call
+from posenc_export.read.interpret.call import NodeCall
 from posenc_export.read.interpret.shapes import Kind
 
 COS, TOTAL = 7, 6
@@ -19,7 +19,7 @@ BIAS = {"MultiHeadAttention": 5, "DecoderMaskedMultiHeadAttention": 4}
 """Where operators take keys of the past and what is added to scores."""
 
 
-def embedded(call: Call) -> list[Kind | None]:
+def embedded(call: NodeCall) -> list[Kind | None]:
     """Return the shapes of EmbedLayerNormalization; raises Stopped where its table of positions ends."""
     batch, length = call.shape(0)
     quantized = call.node.op_type.startswith("Q")
@@ -32,7 +32,7 @@ def embedded(call: Call) -> list[Kind | None]:
     return [whole, ((batch,), np.dtype(np.int32)), whole]
 
 
-def attention(call: Call) -> list[Kind | None]:
+def attention(call: NodeCall) -> list[Kind | None]:
     """Return the shapes of the Attention of ONNX Runtime: queries, keys and values come of one weight."""
     batch, length, _ = call.shape(0)
     # queries, keys and values are as wide as each other unless an attribute says otherwise
@@ -48,7 +48,7 @@ def attention(call: Call) -> list[Kind | None]:
     return [((batch, length, hidden), call.dtype(0)), ((2, batch, heads, total, past[4]), call.dtype(0))]
 
 
-def quantized_attention(call: Call) -> list[Kind | None]:
+def quantized_attention(call: NodeCall) -> list[Kind | None]:
     """Return the shapes of QAttention, whose output has the type of its scales."""
     batch, length, _ = call.shape(0)
     hidden, heads = call.shape(1)[1] // 3, max(call.integer("num_heads", 1), 1)
@@ -61,7 +61,7 @@ def quantized_attention(call: Call) -> list[Kind | None]:
     ]
 
 
-def many_headed(call: Call) -> list[Kind | None]:
+def many_headed(call: NodeCall) -> list[Kind | None]:
     """Return the shapes of MultiHeadAttention; raises Stopped where what is added to scores does not fit."""
     query, heads = call.shape(0), max(call.integer("num_heads", 1), 1)
     batch, length = query[:2]
@@ -79,7 +79,7 @@ def many_headed(call: Call) -> list[Kind | None]:
     return [((batch, length, hidden), call.dtype(0)), present, present]
 
 
-def grouped(call: Call) -> list[Kind | None]:
+def grouped(call: NodeCall) -> list[Kind | None]:
     """Return the shapes of GroupQueryAttention; raises Stopped where its cosines end before the total length."""
     batch, length, width = call.shape(0)
     heads, key_heads = max(call.integer("num_heads", 1), 1), max(call.integer("kv_num_heads", 1), 1)
@@ -96,7 +96,7 @@ def grouped(call: Call) -> list[Kind | None]:
     return [((batch, length, heads * head), call.dtype(0)), present, present]
 
 
-def paged(call: Call) -> list[Kind | None]:
+def paged(call: NodeCall) -> list[Kind | None]:
     """Return the shapes of PagedAttention, whose tokens of all sequences stand one after another."""
     count, width = call.shape(0)
     heads, key_heads = max(call.integer("num_heads", 1), 1), max(call.integer("kv_num_heads", 1), 1)
@@ -105,13 +105,13 @@ def paged(call: Call) -> list[Kind | None]:
     return [((count, hidden), call.dtype(0)), *caches]
 
 
-def relative_bias(call: Call) -> list[Kind | None]:
+def relative_bias(call: NodeCall) -> list[Kind | None]:
     """Return the shape of RelativePositionBias, from its table and the numbers of queries and keys."""
     query, keys = call.number(1), call.number(2)
     return [None if query is None or keys is None else ((1, call.shape(0)[1], query, keys), call.dtype(0))]
 
 
-def gated_bias(call: Call) -> list[Kind | None]:
+def gated_bias(call: NodeCall) -> list[Kind | None]:
     """Return the shape of GatedRelativePositionBias: that of the bias, for each batch."""
     batch, bias = call.shape(0)[0], call.shape(2)
     return [((batch, *bias[1:]), call.dtype(0))]

@@ -15,7 +15,7 @@ from posenc_export.read.values import Operand, Shape
 
 
 @dataclass(frozen=True)
-class Call:
+class NodeCall:
     """A node, its inputs and the versions of operators."""
 
     node: Node

@@ -19,7 +19,7 @@ from posenc_export.read.kernels import (
     products,
     reducing,
 )
-from posenc_export.read.kernels.call import BUDGET, Call, Elsewhere, Kernel, NoKernel, TooLarge
+from posenc_export.read.kernels.call import BUDGET, Elsewhere, Kernel, KernelCall, NoKernel, TooLarge
 from posenc_export.read.values import Array
 
 __all__ = ["BUDGET", "NoKernel", "TooLarge", "compute"]
@@ -52,7 +52,7 @@ def compute(node: Node, opsets: Mapping[str, int], arrays: Sequence[Array | None
         arrays: its inputs in order; None for an input that is left out.
         budget: bytes that its outputs may take.
     """
-    call = Call(node, opsets.get(node.domain, NEWEST), arrays, budget)
+    call = KernelCall(node, opsets.get(node.domain, NEWEST), arrays, budget)
     kernel = KERNELS.get(node.op_type) if not node.domain or (node.domain, node.op_type) in ALSO else None
     if kernel is None or _has_others(call):
         return elsewhere.compute(call)
@@ -69,7 +69,7 @@ def compute(node: Node, opsets: Mapping[str, int], arrays: Sequence[Array | None
         raise TooLarge(f"{node.op_type} takes more memory than there is") from error
 
 
-def _has_others(call: Call) -> bool:
+def _has_others(call: KernelCall) -> bool:
     # texts and complex numbers are moved as others are, and computed with by nothing here
     can_move = call.node.op_type in MOVES
     return not can_move and any(array.dtype.kind in "Oc" for array in call.present())

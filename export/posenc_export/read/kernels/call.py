@@ -31,7 +31,7 @@ class Elsewhere(NoKernel):
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """A node on concrete arrays.
 
     Args:
@@ -127,7 +127,7 @@ class Call:
         return axes
 
 
-Kernel = Callable[[Call], list[Array]]
+Kernel = Callable[[KernelCall], list[Array]]
 Ints = NDArray[np.int64]
 
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from posenc_export.read.graph.tensors import dtype_of
-from posenc_export.read.kernels.call import Call, Elsewhere, Kernel, place_of
+from posenc_export.read.kernels.call import Elsewhere, Kernel, KernelCall, place_of
 from posenc_export.read.values import Array
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16))
@@ -63,7 +63,7 @@ def _to_integers(array: Array, dtype: np.dtype[np.generic]) -> Array:
     return np.asarray(np.where(~inside & (numbers < 0), dtype.type(ends.min), integers), dtype)
 
 
-def _cast(call: Call) -> list[Array]:
+def _cast(call: KernelCall) -> list[Array]:
     to = call.node.attributes.get("to")
     # the first version had the name of the type as a text
     if isinstance(to, str):
@@ -73,7 +73,7 @@ def _cast(call: Call) -> list[Array]:
     return _casted(call, dtype_of(to))
 
 
-def _casted(call: Call, dtype: np.dtype[np.generic]) -> list[Array]:
+def _casted(call: KernelCall, dtype: np.dtype[np.generic]) -> list[Array]:
     array = call.array(0)
     # what becomes integers is double on the way
     is_wide = array.dtype.kind in "fV" and dtype.kind in "iu"
@@ -81,11 +81,11 @@ def _casted(call: Call, dtype: np.dtype[np.generic]) -> list[Array]:
     return [cast(array, dtype, bool(call.integer("saturate", 1)))]
 
 
-def _cast_like(call: Call) -> list[Array]:
+def _cast_like(call: KernelCall) -> list[Array]:
     return _casted(call, call.array(1).dtype)
 
 
-def _along(call: Call, numbers: Array, like: Array) -> Array:
+def _along(call: KernelCall, numbers: Array, like: Array) -> Array:
     """Return scales or zero points in a shape that broadcasts with the array that they belong to."""
     if numbers.ndim == 0 or like.ndim == 0 or numbers.size == 1:
         return numbers.reshape(())
@@ -96,7 +96,7 @@ def _along(call: Call, numbers: Array, like: Array) -> Array:
     return numbers.reshape([-1 if place == axis else 1 for place in range(like.ndim)])
 
 
-def _dequantize(call: Call) -> list[Array]:
+def _dequantize(call: KernelCall) -> list[Array]:
     array, scale = call.array(0), call.array(1)
     dtype = dtype_of(call.integer("output_dtype", 0)) if call.integer("output_dtype", 0) else scale.dtype
     call.room(array.shape, np.dtype(np.float64))
@@ -108,7 +108,7 @@ def _dequantize(call: Call) -> list[Array]:
     return [np.asarray(product).astype(dtype)]
 
 
-def _quantize(call: Call) -> list[Array]:
+def _quantize(call: KernelCall) -> list[Array]:
     array, scale = call.array(0), call.array(1)
     wanted_type = call.integer("output_dtype", 0)
     kind = dtype_of(wanted_type) if wanted_type else np.dtype(np.uint8)

@@ -7,13 +7,13 @@ from functools import reduce
 
 import numpy as np
 
-from posenc_export.read.kernels.call import Call, Kernel
+from posenc_export.read.kernels.call import Kernel, KernelCall
 from posenc_export.read.values import Array
 
 Function = Callable[..., Array]
 
 
-def broadcast(call: Call, dtype: np.dtype[np.generic] | None = None) -> list[Array]:
+def broadcast(call: KernelCall, dtype: np.dtype[np.generic] | None = None) -> list[Array]:
     """Return the inputs of an operator that broadcasts; TooLarge where its output would not fit.
 
     Args:
@@ -30,7 +30,7 @@ def broadcast(call: Call, dtype: np.dtype[np.generic] | None = None) -> list[Arr
     return arrays
 
 
-def _aligned(call: Call) -> list[Array]:
+def _aligned(call: KernelCall) -> list[Array]:
     arrays = call.present()
     # a file may leave out what an operator needs
     if not arrays:
@@ -44,7 +44,7 @@ def _aligned(call: Call) -> list[Array]:
 
 
 def _plain(function: Function) -> Kernel:
-    def kernel(call: Call) -> list[Array]:
+    def kernel(call: KernelCall) -> list[Array]:
         arrays = broadcast(call)
         return [np.asarray(function(*arrays), arrays[0].dtype)]
 
@@ -52,7 +52,7 @@ def _plain(function: Function) -> Kernel:
 
 
 def _variadic(function: Function) -> Kernel:
-    def kernel(call: Call) -> list[Array]:
+    def kernel(call: KernelCall) -> list[Array]:
         arrays = broadcast(call)
         return [np.asarray(reduce(function, arrays), arrays[0].dtype)]
 
@@ -60,7 +60,7 @@ def _variadic(function: Function) -> Kernel:
 
 
 def _question(function: Function) -> Kernel:
-    def kernel(call: Call) -> list[Array]:
+    def kernel(call: KernelCall) -> list[Array]:
         return [np.asarray(function(*broadcast(call, np.dtype(bool))), bool)]
 
     return kernel
@@ -70,7 +70,7 @@ def _is_integer(array: Array) -> bool:
     return np.issubdtype(array.dtype, np.integer)
 
 
-def _divide(call: Call) -> list[Array]:
+def _divide(call: KernelCall) -> list[Array]:
     left, right = broadcast(call)
     if not _is_integer(left):
         return [np.asarray(np.divide(left, right), left.dtype)]
@@ -80,12 +80,12 @@ def _divide(call: Call) -> list[Array]:
     return [np.asarray(np.floor_divide(np.subtract(left, remainder), right), left.dtype)]
 
 
-def _check_divisor(call: Call, divisor: Array) -> None:
+def _check_divisor(call: KernelCall, divisor: Array) -> None:
     if np.any(np.equal(divisor, 0)):
         raise ValueError(f"{call.node.op_type} divides integers by zero")
 
 
-def _remainder(call: Call) -> list[Array]:
+def _remainder(call: KernelCall) -> list[Array]:
     left, right = broadcast(call)
     if _is_integer(left):
         _check_divisor(call, right)
@@ -93,7 +93,7 @@ def _remainder(call: Call) -> list[Array]:
     return [np.asarray(function(left, right), left.dtype)]
 
 
-def _power(call: Call) -> list[Array]:
+def _power(call: KernelCall) -> list[Array]:
     base, exponent = broadcast(call)
     if base.dtype == exponent.dtype and not _is_integer(base):
         return [np.asarray(np.power(base, exponent), base.dtype)]
@@ -104,7 +104,7 @@ def _power(call: Call) -> list[Array]:
     return [np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(base.dtype)]
 
 
-def _clip(call: Call) -> list[Array]:
+def _clip(call: KernelCall) -> list[Array]:
     array = call.array(0)
     low = call.array(1) if call.has(1) else _bound(call, "min", array)
     high = call.array(2) if call.has(2) else _bound(call, "max", array)
@@ -114,28 +114,28 @@ def _clip(call: Call) -> list[Array]:
     return [np.asarray(array if high is None else np.minimum(array, high), array.dtype)]
 
 
-def _bound(call: Call, name: str, array: Array) -> Array | None:
+def _bound(call: KernelCall, name: str, array: Array) -> Array | None:
     return np.asarray(call.number(name, 0)).astype(array.dtype) if name in call.node.attributes else None
 
 
-def _where(call: Call) -> list[Array]:
+def _where(call: KernelCall) -> list[Array]:
     condition, left, right = broadcast(call, call.array(1).dtype)
     return [np.where(condition.astype(bool), left, right)]
 
 
-def _mean(call: Call) -> list[Array]:
+def _mean(call: KernelCall) -> list[Array]:
     arrays = broadcast(call)
     count = np.asarray(len(arrays)).astype(arrays[0].dtype)
     return [np.asarray(np.divide(reduce(np.add, arrays), count), arrays[0].dtype)]
 
 
-def _shift(call: Call) -> list[Array]:
+def _shift(call: KernelCall) -> list[Array]:
     left, right = broadcast(call)
     function: Function = np.left_shift if call.text("direction", "LEFT") == "LEFT" else np.right_shift
     return [np.asarray(function(left, right), left.dtype)]
 
 
-def _is_infinite(call: Call) -> list[Array]:
+def _is_infinite(call: KernelCall) -> list[Array]:
     array = call.array(0)
     infinite, negative = np.isinf(array), np.signbit(array)
     above = infinite & ~negative if call.integer("detect_positive", 1) else np.zeros(array.shape, bool)

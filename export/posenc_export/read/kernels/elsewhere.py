@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from posenc_export.read.kernels.call import Call, NoKernel
+from posenc_export.read.kernels.call import KernelCall, NoKernel
 from posenc_export.read.values import Array
 
 RANDOM = {
@@ -35,7 +35,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 Types = Mapping[str, onnx.TypeProto]
 
 
-def compute(call: Call) -> list[Array]:
+def compute(call: KernelCall) -> list[Array]:
     """Return the outputs of a node without a kernel here; NoKernel where nothing computes it."""
     node = call.node
     if node.op_type in RANDOM or any(attribute.HasField("g") or attribute.graphs for attribute in node.proto.attribute):
@@ -61,7 +61,7 @@ def _line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _placed(call: Call, results: list[Array], shapes: Shapes) -> list[Array]:
+def _placed(call: KernelCall, results: list[Array], shapes: Shapes) -> list[Array]:
     """Return results at the places of their outputs; nothing stands for an output that nobody asked for."""
     left = iter(results)
     placed = [next(left) if name else np.zeros(0) for name in call.node.outputs]
@@ -75,12 +75,12 @@ def _placed(call: Call, results: list[Array], shapes: Shapes) -> list[Array]:
     return placed
 
 
-def _named(call: Call) -> str:
+def _named(call: KernelCall) -> str:
     domain = f"{call.node.domain}." if call.node.domain else ""
     return f"{domain}{call.node.op_type} of opset {call.version}"
 
 
-def _shapes(call: Call, feeds: Mapping[str, Array]) -> Shapes:
+def _shapes(call: KernelCall, feeds: Mapping[str, Array]) -> Shapes:
     """Return the shapes of outputs as far as they can be inferred, 0 for a size that cannot.
 
     Raises TooLarge where outputs would not fit, and NoKernel where nothing is known of their size.
@@ -105,7 +105,7 @@ def _shapes(call: Call, feeds: Mapping[str, Array]) -> Shapes:
     return shapes
 
 
-def _schema(call: Call) -> onnx.defs.OpSchema:
+def _schema(call: KernelCall) -> onnx.defs.OpSchema:
     try:
         return onnx.defs.get_schema(call.node.op_type, min(call.version, onnx.defs.onnx_opset_version()), "")
     except onnx.defs.SchemaError:
@@ -116,7 +116,7 @@ def _dtype(element: int) -> np.dtype[np.generic]:
     return np.dtype(helper.tensor_dtype_to_np_dtype(element)) if element else np.dtype(np.float32)
 
 
-def _inferred(call: Call, schema: onnx.defs.OpSchema, feeds: Mapping[str, Array]) -> Types:
+def _inferred(call: KernelCall, schema: onnx.defs.OpSchema, feeds: Mapping[str, Array]) -> Types:
     types = {name: helper.make_tensor_type_proto(_element(array), array.shape) for name, array in feeds.items()}
     # sizes, axes and scales, whose numbers decide the shapes of outputs
     small = {name: numpy_helper.from_array(array) for name, array in feeds.items() if array.size <= 64}
@@ -131,7 +131,7 @@ def _element(array: Array) -> int:
     return int(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
-def _node(call: Call) -> onnx.NodeProto:
+def _node(call: KernelCall) -> onnx.NodeProto:
     node = onnx.NodeProto()
     node.CopyFrom(call.node.proto)
     del node.input[:]
@@ -141,7 +141,7 @@ def _node(call: Call) -> onnx.NodeProto:
     return node
 
 
-def _model(call: Call, feeds: Mapping[str, Array]) -> onnx.ModelProto:
+def _model(call: KernelCall, feeds: Mapping[str, Array]) -> onnx.ModelProto:
     inputs = [helper.make_tensor_value_info(name, _element(array), array.shape) for name, array in feeds.items()]
     # ONNX Runtime infers the types of outputs itself
     outputs = [onnx.ValueInfoProto(name=f"o{place}") for place, name in enumerate(call.node.outputs) if name]
@@ -152,7 +152,7 @@ def _model(call: Call, feeds: Mapping[str, Array]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=imports, ir_version=min(onnx.IR_VERSION, 10))
 
 
-def _version(call: Call) -> int:
+def _version(call: KernelCall) -> int:
     return max(_schema(call).since_version, min(call.version, COMMON))
 
 

@@ -7,11 +7,11 @@ from math import prod
 
 import numpy as np
 
-from posenc_export.read.kernels.call import Call, Ints, Kernel
+from posenc_export.read.kernels.call import Ints, Kernel, KernelCall
 from posenc_export.read.values import Array, Shape
 
 
-def _places(call: Call, indices: Array, size: int) -> Ints:
+def _places(call: KernelCall, indices: Array, size: int) -> Ints:
     """Return indices from 0; ValueError where one is outside."""
     if indices.dtype.kind not in "iu":
         raise ValueError(f"{call.node.op_type} has indices of type {indices.dtype}, and needs integers")
@@ -23,7 +23,7 @@ def _places(call: Call, indices: Array, size: int) -> Ints:
     return np.asarray(np.where(places < 0, places + size, places), np.int64)
 
 
-def _gather(call: Call) -> list[Array]:
+def _gather(call: KernelCall) -> list[Array]:
     array, indices = call.array(0), call.array(1)
     axis = call.axis(array.ndim, 0)
     call.room((*array.shape[:axis], *indices.shape, *array.shape[axis + 1 :]), array.dtype)
@@ -37,7 +37,7 @@ def _grid(shape: Shape, axis: int, places: Ints) -> tuple[Ints, ...]:
     return tuple(grid)
 
 
-def _check_elements(call: Call, array: Array, indices: Array, axis: int) -> None:
+def _check_elements(call: KernelCall, array: Array, indices: Array, axis: int) -> None:
     fits = array.ndim == indices.ndim and all(
         place == axis or size <= bound
         for place, (size, bound) in enumerate(zip(indices.shape, array.shape, strict=False))
@@ -46,7 +46,7 @@ def _check_elements(call: Call, array: Array, indices: Array, axis: int) -> None
         raise ValueError(f"{call.node.op_type} cannot index {list(array.shape)} by {list(indices.shape)}")
 
 
-def _gather_elements(call: Call) -> list[Array]:
+def _gather_elements(call: KernelCall) -> list[Array]:
     array, indices = call.array(0), call.array(1)
     axis = call.axis(array.ndim, 0)
     _check_elements(call, array, indices, axis)
@@ -54,7 +54,7 @@ def _gather_elements(call: Call) -> list[Array]:
     return [array[_grid(indices.shape, axis, _places(call, indices, array.shape[axis]))]]
 
 
-def _tuples(call: Call, array: Array, indices: Array, batch: int) -> tuple[Ints, ...]:
+def _tuples(call: KernelCall, array: Array, indices: Array, batch: int) -> tuple[Ints, ...]:
     """Return the indices of GatherND and ScatterND as one array an axis."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not depth or batch + depth > array.ndim or array.shape[:batch] != indices.shape[:batch]:
@@ -65,7 +65,7 @@ def _tuples(call: Call, array: Array, indices: Array, batch: int) -> tuple[Ints,
     return (*rows[:batch], *(_places(call, indices[..., place], size) for place, size in enumerate(sizes)))
 
 
-def _gather_nd(call: Call) -> list[Array]:
+def _gather_nd(call: KernelCall) -> list[Array]:
     array, indices = call.array(0), call.array(1)
     places = _tuples(call, array, indices, call.integer("batch_dims", 0))
     call.room((*indices.shape[:-1], *array.shape[len(places) :]), array.dtype)
@@ -82,7 +82,7 @@ REDUCTIONS: dict[str, Callable[[Array, tuple[Ints, ...], Array], None]] = {
 """How an element is put where there is one already."""
 
 
-def _put(call: Call, places: tuple[Ints, ...], shape: Shape) -> list[Array]:
+def _put(call: KernelCall, places: tuple[Ints, ...], shape: Shape) -> list[Array]:
     # the input may be a view of another value, or a constant
     array, updates = call.array(0).copy(), call.array(2)
     if updates.shape != shape:
@@ -96,20 +96,20 @@ def _put(call: Call, places: tuple[Ints, ...], shape: Shape) -> list[Array]:
     return [array]
 
 
-def _scatter_elements(call: Call) -> list[Array]:
+def _scatter_elements(call: KernelCall) -> list[Array]:
     array, indices = call.array(0), call.array(1)
     axis = call.axis(array.ndim, 0)
     _check_elements(call, array, indices, axis)
     return _put(call, _grid(indices.shape, axis, _places(call, indices, array.shape[axis])), indices.shape)
 
 
-def _scatter_nd(call: Call) -> list[Array]:
+def _scatter_nd(call: KernelCall) -> list[Array]:
     array, indices = call.array(0), call.array(1)
     places = _tuples(call, array, indices, 0)
     return _put(call, places, (*indices.shape[:-1], *array.shape[len(places) :]))
 
 
-def _compress(call: Call) -> list[Array]:
+def _compress(call: KernelCall) -> list[Array]:
     array, condition = call.array(0), call.array(1).reshape(-1).astype(bool)
     if "axis" not in call.node.attributes:
         array = array.reshape(-1)
@@ -119,7 +119,7 @@ def _compress(call: Call) -> list[Array]:
     return [np.compress(condition, array, axis)]
 
 
-def _top_k(call: Call) -> list[Array]:
+def _top_k(call: KernelCall) -> list[Array]:
     array = call.array(0)
     axis = call.axis(array.ndim, -1)
     count = int(call.scalar(1)) if call.has(1) else call.integer("k", 0)
@@ -135,7 +135,7 @@ def _top_k(call: Call) -> list[Array]:
     return [np.take_along_axis(array, places, axis), places.astype(np.int64)]
 
 
-def _depth_to_space(call: Call) -> list[Array]:
+def _depth_to_space(call: KernelCall) -> list[Array]:
     array, size = call.array(0), call.integer("blocksize", 0)
     if array.ndim != 4 or size < 1 or array.shape[1] % (size * size):
         raise ValueError(f"DepthToSpace cannot cut {list(array.shape)} into blocks of {size}")
@@ -148,7 +148,7 @@ def _depth_to_space(call: Call) -> list[Array]:
     return [moved.reshape((batch, depth, height * size, width * size))]
 
 
-def _space_to_depth(call: Call) -> list[Array]:
+def _space_to_depth(call: KernelCall) -> list[Array]:
     array, size = call.array(0), call.integer("blocksize", 0)
     if array.ndim != 4 or size < 1 or array.shape[2] % size or array.shape[3] % size:
         raise ValueError(f"SpaceToDepth cannot cut {list(array.shape)} into blocks of {size}")

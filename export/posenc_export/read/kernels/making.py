@@ -7,22 +7,22 @@ from math import ceil, isfinite
 import numpy as np
 
 from posenc_export.read.graph.tensors import dtype_of
-from posenc_export.read.kernels.call import Call, Kernel, place_of
+from posenc_export.read.kernels.call import Kernel, KernelCall, place_of
 from posenc_export.read.values import Array, Constant
 
 
-def _shape(call: Call) -> list[Array]:
+def _shape(call: KernelCall) -> list[Array]:
     shape = call.array(0).shape
     # Python's slices clamp start and end as the operator does
     end = call.integer("end", len(shape))
     return [np.array(shape[call.integer("start", 0) : end], np.int64)]
 
 
-def _size(call: Call) -> list[Array]:
+def _size(call: KernelCall) -> list[Array]:
     return [np.array(call.array(0).size, np.int64)]
 
 
-def _range(call: Call) -> list[Array]:
+def _range(call: KernelCall) -> list[Array]:
     start, limit, step = (call.scalar(place) for place in range(3))
     if step == 0:
         raise ValueError("Range has a step of zero")
@@ -39,7 +39,7 @@ def _range(call: Call) -> list[Array]:
     return [np.asarray(np.add(start, np.multiply(places, step)), start.dtype)]
 
 
-def _constant_of_shape(call: Call) -> list[Array]:
+def _constant_of_shape(call: KernelCall) -> list[Array]:
     value = call.node.attributes.get("value")
     fill = value.load().reshape(-1) if isinstance(value, Constant) else np.zeros(1, np.float32)
     if fill.size != 1:
@@ -47,7 +47,7 @@ def _constant_of_shape(call: Call) -> list[Array]:
     return [np.full(call.room(call.integers("", 0) or (), fill.dtype), fill[0], fill.dtype)]
 
 
-def _eye_like(call: Call) -> list[Array]:
+def _eye_like(call: KernelCall) -> list[Array]:
     array = call.array(0)
     if array.ndim != 2:
         raise ValueError(f"EyeLike needs two axes, and has shape {list(array.shape)}")
@@ -62,7 +62,7 @@ def _diagonal(number: int, array: Array) -> int:
     return int(max(-array.shape[-2], min(number, array.shape[-1])))
 
 
-def _triangle(call: Call) -> list[Array]:
+def _triangle(call: KernelCall) -> list[Array]:
     array = call.array(0)
     if array.ndim < 2:
         raise ValueError(f"Trilu needs two axes, and has shape {list(array.shape)}")
@@ -73,7 +73,7 @@ def _triangle(call: Call) -> list[Array]:
     return [np.where(stays, array, np.zeros((), array.dtype))]
 
 
-def _one_hot(call: Call) -> list[Array]:
+def _one_hot(call: KernelCall) -> list[Array]:
     indices, depth, values = call.array(0), int(call.scalar(1)), call.array(2)
     if values.shape != (2,) or depth < 1:
         raise ValueError(
@@ -88,7 +88,7 @@ def _one_hot(call: Call) -> list[Array]:
     return [np.where(steps == places, values[1], values[0])]
 
 
-def _nonzero(call: Call) -> list[Array]:
+def _nonzero(call: KernelCall) -> list[Array]:
     array = call.array(0)
     count = int(np.count_nonzero(array))
     call.room((max(array.ndim, 1), count), np.dtype(np.int64))

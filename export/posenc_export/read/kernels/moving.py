@@ -6,25 +6,25 @@ from math import prod
 
 import numpy as np
 
-from posenc_export.read.kernels.call import Call, Elsewhere, Kernel, place_of
+from posenc_export.read.kernels.call import Elsewhere, Kernel, KernelCall, place_of
 from posenc_export.read.values import Array
 
 FARTHEST = (2**31 - 1, 2**63 - 1)
 """Ends of a slice that ONNX Runtime reads as the end in the direction of its step, backwards too."""
 
 
-def _identity(call: Call) -> list[Array]:
+def _identity(call: KernelCall) -> list[Array]:
     return [call.array(0)]
 
 
-def _dropout(call: Call) -> list[Array]:
+def _dropout(call: KernelCall) -> list[Array]:
     if call.has(2) and bool(call.scalar(2)):
         raise Elsewhere("Dropout in training")
     array = call.array(0)
     return [array, np.ones(array.shape, bool)]
 
 
-def _reshape(call: Call) -> list[Array]:
+def _reshape(call: KernelCall) -> list[Array]:
     array = call.array(0)
     sizes = list(call.integers("shape", 1) or ())
     for place, size in enumerate(sizes):
@@ -37,7 +37,7 @@ def _reshape(call: Call) -> list[Array]:
         raise ValueError(f"Reshape cannot give {list(array.shape)} the shape {sizes}") from None
 
 
-def _flatten(call: Call) -> list[Array]:
+def _flatten(call: KernelCall) -> list[Array]:
     array = call.array(0)
     axis = call.integer("axis", 1)
     # one more axis than there are: all sizes go into the first
@@ -45,7 +45,7 @@ def _flatten(call: Call) -> list[Array]:
     return [array.reshape((prod(array.shape[:axis]), prod(array.shape[axis:])))]
 
 
-def _transpose(call: Call) -> list[Array]:
+def _transpose(call: KernelCall) -> list[Array]:
     array = call.array(0)
     order = call.integers("perm")
     if order is not None and sorted(order) != list(range(array.ndim)):
@@ -53,7 +53,7 @@ def _transpose(call: Call) -> list[Array]:
     return [np.transpose(array, order)]
 
 
-def _squeeze(call: Call) -> list[Array]:
+def _squeeze(call: KernelCall) -> list[Array]:
     array, numbers = call.array(0), call.integers("axes", 1)
     # an empty list of axes removes nothing; without a list all axes of size 1 go
     axes = None if numbers is None else call.axes(numbers, array.ndim)
@@ -62,12 +62,12 @@ def _squeeze(call: Call) -> list[Array]:
     return [np.squeeze(array, axes)]
 
 
-def _unsqueeze(call: Call) -> list[Array]:
+def _unsqueeze(call: KernelCall) -> list[Array]:
     array, numbers = call.array(0), call.integers("axes", 1) or ()
     return [np.expand_dims(array, call.axes(numbers, array.ndim + len(numbers)))]
 
 
-def _expand(call: Call) -> list[Array]:
+def _expand(call: KernelCall) -> list[Array]:
     array, sizes = call.array(0), call.integers("shape", 1) or ()
     call.room(sizes, array.dtype)
     try:
@@ -78,7 +78,7 @@ def _expand(call: Call) -> list[Array]:
     return [np.broadcast_to(array, call.room(shape, array.dtype))]
 
 
-def _tile(call: Call) -> list[Array]:
+def _tile(call: KernelCall) -> list[Array]:
     array = call.array(0)
     if call.version < 6:
         repeats = [1] * array.ndim
@@ -91,7 +91,7 @@ def _tile(call: Call) -> list[Array]:
     return [np.tile(array, repeats)]
 
 
-def _concat(call: Call) -> list[Array]:
+def _concat(call: KernelCall) -> list[Array]:
     arrays = call.present()
     axis = call.axis(arrays[0].ndim, 1)
     shapes = {array.shape[:axis] + array.shape[axis + 1 :] for array in arrays}
@@ -103,7 +103,7 @@ def _concat(call: Call) -> list[Array]:
     return [np.concatenate(arrays, axis)]
 
 
-def _split(call: Call) -> list[Array]:
+def _split(call: KernelCall) -> list[Array]:
     array = call.array(0)
     axis = call.axis(array.ndim, 0)
     size, sizes = array.shape[axis], call.integers("split", 1)
@@ -119,7 +119,7 @@ def _split(call: Call) -> list[Array]:
     return list(np.split(array, np.cumsum(sizes)[:-1], axis))
 
 
-def _slice(call: Call) -> list[Array]:
+def _slice(call: KernelCall) -> list[Array]:
     array = call.array(0)
     starts, ends = call.integers("starts", 1) or (), call.integers("ends", 2) or ()
     axes = call.axes(call.integers("axes", 3) or tuple(range(len(starts))), array.ndim)

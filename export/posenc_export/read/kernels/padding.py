@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from posenc_export.read.kernels.call import Call, Kernel
+from posenc_export.read.kernels.call import Kernel, KernelCall
 from posenc_export.read.values import Array
 
 MODES = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 """NumPy's names for ways of padding, beside the constant one."""
 
 
-def _pads(call: Call, rank: int) -> list[tuple[int, int]]:
+def _pads(call: KernelCall, rank: int) -> list[tuple[int, int]]:
     """Return how many elements are added before and after each axis."""
     numbers = call.integers("pads" if call.version > 1 else "paddings", 1) or ()
     listed = call.integers("axes", 3) if call.version >= 18 else None
@@ -25,7 +25,7 @@ def _pads(call: Call, rank: int) -> list[tuple[int, int]]:
     return pads
 
 
-def _pad(call: Call) -> list[Array]:
+def _pad(call: KernelCall) -> list[Array]:
     array, mode = call.array(0), call.text("mode", "constant")
     pads = _pads(call, array.ndim)
     if mode != "constant" and mode not in MODES:

@@ -7,16 +7,16 @@ from math import prod
 
 import numpy as np
 
-from posenc_export.read.kernels.call import Call, Elsewhere, Kernel, NoKernel, wide
+from posenc_export.read.kernels.call import Elsewhere, Kernel, KernelCall, NoKernel, wide
 from posenc_export.read.values import Array
 
 
-def _matmul(call: Call) -> list[Array]:
+def _matmul(call: KernelCall) -> list[Array]:
     left, right = call.array(0), call.array(1)
     return [_multiplied(call, left, right)]
 
 
-def _multiplied(call: Call, left: Array, right: Array) -> Array:
+def _multiplied(call: KernelCall, left: Array, right: Array) -> Array:
     rows, columns = left.shape[-2:-1], right.shape[-1:] if right.ndim > 1 else ()
     inner = right.shape[-2] if right.ndim > 1 else right.shape[-1] if right.ndim else None
     if not left.ndim or left.shape[-1] != inner:
@@ -27,7 +27,7 @@ def _multiplied(call: Call, left: Array, right: Array) -> Array:
     return np.asarray(np.matmul(wide(left), wide(right))).astype(left.dtype)
 
 
-def _fused(call: Call) -> list[Array]:
+def _fused(call: KernelCall) -> list[Array]:
     if call.integer("transBatchA", 0) or call.integer("transBatchB", 0):
         raise NoKernel("FusedMatMul with axes of the batch moved has no kernel")
     left, right = (
@@ -38,7 +38,7 @@ def _fused(call: Call) -> list[Array]:
     return [np.asarray(total).astype(call.array(0).dtype)]
 
 
-def _gemm(call: Call) -> list[Array]:
+def _gemm(call: KernelCall) -> list[Array]:
     left, right = wide(call.array(0)), wide(call.array(1))
     left = left.T if call.integer("transA", 0) else left
     right = right.T if call.integer("transB", 0) else right
@@ -48,11 +48,11 @@ def _gemm(call: Call) -> list[Array]:
     return [np.asarray(total).astype(call.array(0).dtype)]
 
 
-def _factor(call: Call, name: str, like: Array) -> Array:
+def _factor(call: KernelCall, name: str, like: Array) -> Array:
     return np.asarray(call.number(name, 1.0)).astype(like.dtype)
 
 
-def _einsum(call: Call) -> list[Array]:
+def _einsum(call: KernelCall) -> list[Array]:
     arrays, equation = call.present(), call.text("equation", "").replace(" ", "")
     terms = equation.split("->")[0].split(",")
     if len(terms) != len(arrays):

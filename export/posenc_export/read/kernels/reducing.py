@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from posenc_export.read.kernels.call import Call, Elsewhere, Kernel, place_of, wide
+from posenc_export.read.kernels.call import Elsewhere, Kernel, KernelCall, place_of, wide
 from posenc_export.read.values import Array
 
 Axes = tuple[int, ...]
@@ -47,7 +47,7 @@ def _norm(array: Array, axes: Axes) -> Array:
 
 
 def _reducing(function: Callable[[Array, Axes], Array]) -> Kernel:
-    def kernel(call: Call) -> list[Array]:
+    def kernel(call: KernelCall) -> list[Array]:
         array = call.array(0)
         numbers = call.integers("axes", 1)
         if not numbers and call.integer("noop_with_empty_axes", 0):
@@ -62,7 +62,7 @@ def _reducing(function: Callable[[Array, Axes], Array]) -> Kernel:
 
 
 def _arg(function: Callable[..., Array]) -> Kernel:
-    def kernel(call: Call) -> list[Array]:
+    def kernel(call: KernelCall) -> list[Array]:
         array = call.array(0)
         axis = call.axis(array.ndim, 0)
         if array.shape[axis] == 0:
@@ -75,7 +75,7 @@ def _arg(function: Callable[..., Array]) -> Kernel:
     return kernel
 
 
-def _running_sum(call: Call) -> list[Array]:
+def _running_sum(call: KernelCall) -> list[Array]:
     array = call.array(0)
     axis = place_of(int(call.scalar(1)), array.ndim, "CumSum")
     call.room(array.shape, array.dtype)

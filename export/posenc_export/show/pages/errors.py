@@ -35,7 +35,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A curve of a chart: its points, the path through them, and its number among colours."""
 
     path: str
@@ -48,14 +48,14 @@ class Drawn:
     """A chart at one size."""
 
     box: Box
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     bound: str
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
 
 
 @dataclass(frozen=True)
-class Group:
+class RuntimeGroup:
     """Runtimes that gave the same errors."""
 
     runtimes: tuple[str, ...]
@@ -81,7 +81,7 @@ class Chart:
     """
 
     title: str
-    groups: tuple[Group, ...]
+    groups: tuple[RuntimeGroup, ...]
     joined: bool
     drawn: tuple[Drawn, ...]
     words: str
@@ -109,13 +109,13 @@ def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
     return charts, [*_without(verdicts), *more]
 
 
-def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[Group, ...]:
+def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[RuntimeGroup, ...]:
     """Return the curves of runtimes, one for those that gave the same errors."""
     by_bins: dict[tuple[Bin, ...], list[str]] = {}
     for runtime, bins in curves:
         # curves that lie on each other would hide all but the last
         by_bins.setdefault(bins, []).append(runtime)
-    return tuple(Group(tuple(names), bins) for bins, names in by_bins.items())
+    return tuple(RuntimeGroup(tuple(names), bins) for bins, names in by_bins.items())
 
 
 def _points(verdict: Verdict) -> Iterator[Curve]:
@@ -136,7 +136,7 @@ def _without(verdicts: Sequence[Verdict]) -> Iterator[str]:
         same = [v.subject for v in verdicts if v.check == AGREES and _is_same(v, against)]
         if same:
             what = "bits" if against == "eager" else "numbers"
-            yield f"the same {what} as {_other(against)} at every position: {Group(tuple(same), ()).name}"
+            yield f"the same {what} as {_other(against)} at every position: {RuntimeGroup(tuple(same), ()).name}"
 
 
 def _other(against: str) -> str:
@@ -148,7 +148,7 @@ def _is_same(verdict: Verdict, against: str) -> bool:
     return bool(errors) and all(errors)
 
 
-def _chart(title: str, groups: tuple[Group, ...], joined: bool) -> Chart:
+def _chart(title: str, groups: tuple[RuntimeGroup, ...], joined: bool) -> Chart:
     worst = max((peak for group in groups for peak in group.bins), key=lambda peak: _size(peak.error))
     far = max(peak.position for group in groups for peak in group.bins)
     words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"
@@ -159,7 +159,7 @@ def _size(error: float) -> float:
     return error if isfinite(error) else float("inf")
 
 
-def _drawn(groups: Sequence[Group], joined: bool, box: Box) -> Drawn:
+def _drawn(groups: Sequence[RuntimeGroup], joined: bool, box: Box) -> Drawn:
     bins = [peak for group in groups for peak in group.bins]
     across = PositionScale(max(peak.position for peak in bins), box.x)
     up = ErrorScale.over([number for peak in bins for number in (peak.error, peak.allowed)], box.y)
@@ -167,21 +167,21 @@ def _drawn(groups: Sequence[Group], joined: bool, box: Box) -> Drawn:
     return Drawn(box, lines, _bound(bins, across, up), tuple(across.ticks()), tuple(up.ticks()))
 
 
-def _line(group: Group, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> Line:
+def _line(group: RuntimeGroup, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> ChartLine:
     across, up = scales
     points = tuple(
         Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
         for peak in group.bins
     )
     # without bins there is nothing between two points to draw a line for
-    return Line(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
+    return ChartLine(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
 
 
 def _is_wrong(peak: Bin, joined: bool) -> bool:
     return not peak.error <= peak.allowed if joined else peak.allowed < 0
 
 
-def _words(group: Group, peak: Bin, joined: bool) -> str:
+def _words(group: RuntimeGroup, peak: Bin, joined: bool) -> str:
     allowed = f", allowed {short(peak.allowed)}" if joined else ""
     return f"position {peak.position:,}: {short(peak.error)}{allowed} ({group.name})"
 

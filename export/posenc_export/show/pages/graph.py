@@ -38,7 +38,7 @@ Name = Annotated[str, Field(max_length=LETTERS)]
 
 
 @dataclass(frozen=True)
-class Used:
+class OperatorCount:
     """An operator, and how many nodes of a graph are of it."""
 
     operator: str
@@ -46,7 +46,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Table:
+class StoredTensor:
     """A tensor that a file holds."""
 
     name: str
@@ -70,9 +70,9 @@ class Inside:
     """
 
     nodes: int = 0
-    operators: tuple[Used, ...] = ()
+    operators: tuple[OperatorCount, ...] = ()
     kinds: int = 0
-    tables: tuple[Table, ...] = ()
+    tables: tuple[StoredTensor, ...] = ()
     tensors: int = 0
     bytes: int = 0
     problem: str = ""
@@ -132,9 +132,9 @@ def inside_apart(path: Path) -> Inside:
 def _read(line: bytes) -> Inside:
     """Return what a line of the process says; raise ValueError where no such process writes it."""
     said = TypeAdapter(InsideSaid).validate_json(line, strict=True)
-    operators = tuple(Used(**entry) for entry in said["operators"])
+    operators = tuple(OperatorCount(**entry) for entry in said["operators"])
     tables = tuple(
-        Table(entry["name"], entry["dtype"], tuple(entry["shape"]), entry["bytes"]) for entry in said["tables"]
+        StoredTensor(entry["name"], entry["dtype"], tuple(entry["shape"]), entry["bytes"]) for entry in said["tables"]
     )
     return Inside(said["nodes"], operators, said["kinds"], tables, said["tensors"], said["bytes"], said["problem"])
 
@@ -148,7 +148,7 @@ def _of_model(model: ModelProto) -> Inside:
     # an operator of another domain is another operator
     counts = Counter(_name(node) for node in nodes)
     tables = sorted(map(_table, _tensors(graphs, nodes)), key=lambda table: -table.bytes)
-    operators = tuple(Used(name, count) for name, count in counts.most_common(MOST))
+    operators = tuple(OperatorCount(name, count) for name, count in counts.most_common(MOST))
     # a stranger may declare more bytes than there are
     size = min(sum(table.bytes for table in tables), LARGEST)
     return Inside(len(nodes), operators, len(counts), tuple(tables[:MOST]), len(tables), size)
@@ -174,7 +174,7 @@ def _name(node: NodeProto) -> str:
     return f"{node.domain}.{node.op_type}"[:LETTERS] if node.domain else node.op_type[:LETTERS]
 
 
-def _table(tensor: TensorProto) -> Table:
+def _table(tensor: TensorProto) -> StoredTensor:
     import onnx
 
     try:
@@ -184,7 +184,7 @@ def _table(tensor: TensorProto) -> Table:
         width, dtype = 0, f"type {tensor.data_type}"
     shape = tuple(max(0, size) for size in tensor.dims[:64])
     # sizes in a file of anybody's may be any numbers
-    return Table(tensor.name[:LETTERS], dtype, shape, min(prod(shape) * width, LARGEST))
+    return StoredTensor(tensor.name[:LETTERS], dtype, shape, min(prod(shape) * width, LARGEST))
 
 
 def main(path: Path) -> None:

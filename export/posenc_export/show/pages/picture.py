@@ -36,7 +36,7 @@ LARGEST = 2.0**14
 
 
 @dataclass(frozen=True)
-class Side:
+class PictureAxis:
     """An axis of a picture: its name, its kind, its size, and the numbers of what is kept of it."""
 
     name: str
@@ -58,7 +58,7 @@ class Picture:
 
     title: str
     case: str
-    sides: tuple[Side, ...]
+    sides: tuple[PictureAxis, ...]
     values: Array
 
     def data(self, text: Callable[[object], object]) -> Mapping[str, object]:
@@ -185,7 +185,7 @@ def _picture(view: View, golden: GoldenCase, limit: int) -> Picture:
     huge = HUGE.get(golden.eager[next(iter(golden.eager))].dtype.name, MASK)
     finite = np.where(np.isfinite(values) & (np.abs(values) < huge), values, np.nan).astype(np.float32)
     sides = tuple(
-        Side(axis.name or axis.kind, axis.kind, size, tuple(_numbers(axis, indices, golden.case)))
+        PictureAxis(axis.name or axis.kind, axis.kind, size, tuple(_numbers(axis, indices, golden.case)))
         for axis, size, indices in zip(view.axes, view.values.shape, picked, strict=True)
     )
     return Picture(view.title, golden.case.name, sides, finite)

@@ -16,14 +16,14 @@ SMALL = 1e-3
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RotatedPairs:
     """Pairs of features that were rotated: which ones they are, and the cosine of each pair's angle."""
 
     layout: Literal["halves", "neighbours"]
     cosines: Floats
 
 
-def rotation(taken: Floats, rotated: Floats) -> Pairs | None:
+def rotation(taken: Floats, rotated: Floats) -> RotatedPairs | None:
     """Return the pairs that were rotated; None where lengths of pairs change, as no rotation changes them.
 
     Args:
@@ -42,7 +42,7 @@ def rotation(taken: Floats, rotated: Floats) -> Pairs | None:
         if np.all(np.abs(length_after - length) <= CLOSE * np.maximum(length, 1)):
             with np.errstate(invalid="ignore", divide="ignore"):
                 cosines = np.where(length > SMALL, (a * c + b * d) / (length * length_after), np.nan)
-            return Pairs(layout, np.clip(cosines, -1, 1))
+            return RotatedPairs(layout, np.clip(cosines, -1, 1))
     return None
 
 

@@ -39,7 +39,7 @@ Parameters = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Call:
+class DrawnCall:
     """A call that is drawn.
 
     Args:
@@ -54,12 +54,12 @@ class Call:
     fill: int
 
 
-def drawn(scheme: str, max_len: int | None, parameters: Parameters) -> Call:
+def drawn(scheme: str, max_len: int | None, parameters: Parameters) -> DrawnCall:
     """Call the encoding of a scheme that shows it best; raise ValueError, in one line, where it has none."""
     return called(encoding_of(SCHEMES[scheme], max_len, parameters), max_len)
 
 
-def called(encoding: Encoding, max_len: int | None) -> Call:
+def called(encoding: Encoding, max_len: int | None) -> DrawnCall:
     """Call an encoding with numbers that show it; raise ValueError, in one line, where memory is too small."""
     sizes, argument = sizes_of_call(encoding, max_len), argument_of(encoding)
     for port in (*encoding.inputs, *encoding.outputs):
@@ -67,7 +67,7 @@ def called(encoding: Encoding, max_len: int | None) -> Call:
     numbers = None if argument is None else (argument, numbers_of(argument, sizes))
     outputs = _outputs(encoding, sizes, numbers, 0)
     fill = int(numbers is None and not any(array.any() for _, array in outputs))
-    return Call(encoding, _outputs(encoding, sizes, numbers, fill) if fill else outputs, numbers, fill)
+    return DrawnCall(encoding, _outputs(encoding, sizes, numbers, fill) if fill else outputs, numbers, fill)
 
 
 # ---- which encoding --------------------------------------------------------------------------------------------------

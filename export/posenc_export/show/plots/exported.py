@@ -44,7 +44,7 @@ TRACED = 5
 
 
 @dataclass(frozen=True)
-class Curve:
+class ExportedCurve:
     """The largest error of rows in ranges of positions, and the first position whose output is not finite, if any."""
 
     label: str
@@ -69,7 +69,7 @@ def exported(figure: Figure, scheme: str, max_len: int | None, parameters: Param
     figure.suptitle(_finding(named(scheme, parameters), count, curves))
 
 
-def _label(axes: Axes, curve: Curve, end: int) -> None:
+def _label(axes: Axes, curve: ExportedCurve, end: int) -> None:
     """Label a curve beside its end; the label says about where it becomes NaN."""
     text = curve.label.replace(", ", "\n")
     if curve.not_finite_from is not None:
@@ -86,7 +86,7 @@ def _label(axes: Axes, curve: Curve, end: int) -> None:
     )
 
 
-def _finding(name: str, count: int, curves: list[Curve]) -> str:
+def _finding(name: str, count: int, curves: list[ExportedCurve]) -> str:
     """Return the title: a sentence of what the curves show."""
     worst = {curve.label: f"{np.nanmax(curve.errors):.1g}" for curve in curves}
     plain, ours = (f"{worst[who + FLOAT]}, and by {worst[who + HALF]} in half" for who in (PLAIN, OURS))
@@ -96,7 +96,7 @@ def _finding(name: str, count: int, curves: list[Curve]) -> str:
 # ---- the files, and what they give -----------------------------------------------------------------------------------
 
 
-def curves_of(scheme: str, count: int, parameters: Parameters) -> list[Curve]:
+def curves_of(scheme: str, count: int, parameters: Parameters) -> list[ExportedCurve]:
     """Return a curve for each of four files: those of the usual module as torch.onnx.export writes it, and ours.
 
     Raises ValueError, in one line, where a scheme has no usual module, or where memory is too small.
@@ -136,7 +136,7 @@ def export_plain(baseline: Baseline, encoding: Encoding, path: Path) -> None:
         )
 
 
-def _measured(encoding: Encoding, models: Mapping[str, ModelProto], count: int) -> list[Curve]:
+def _measured(encoding: Encoding, models: Mapping[str, ModelProto], count: int) -> list[ExportedCurve]:
     """Run each model with x = 0, or q = k = 1; compare its first output with float64 at positions below a count."""
     positions, starts = positions_tried(count)
     takes_positions = bool(carrying(encoding.inputs, Positions))
@@ -162,14 +162,14 @@ def _measured(encoding: Encoding, models: Mapping[str, ModelProto], count: int) 
     return curves
 
 
-def _curve(label: str, positions: Integers, starts: Integers, errors: Floats) -> Curve:
+def _curve(label: str, positions: Integers, starts: Integers, errors: Floats) -> ExportedCurve:
     """Return the curve of errors by position, up to the first that is not finite."""
     wrong = np.flatnonzero(~np.isfinite(errors))
     if not wrong.size:
-        return Curve(label, positions[starts], largest_errors(errors, starts))
+        return ExportedCurve(label, positions[starts], largest_errors(errors, starts))
     end = int(wrong[0])
     starts = starts[starts < end]
-    return Curve(label, positions[starts], largest_errors(errors[:end], starts), int(positions[end]))
+    return ExportedCurve(label, positions[starts], largest_errors(errors[:end], starts), int(positions[end]))
 
 
 def _by_row(array: Array, along: int) -> Floats:

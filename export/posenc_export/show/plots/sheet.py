@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc.encoding import NoTables
 from posenc.ports import Axis, Floats, Integers, Port, Positions, carrying
-from posenc_export.show.plots.encodings import Call
+from posenc_export.show.plots.encodings import DrawnCall
 
 MAPS = 8
 """The largest number of maps: of heads, or of features."""
@@ -53,7 +53,7 @@ class Sheet:
     square: bool = False
 
 
-def sheet_of(call: Call) -> Sheet:
+def sheet_of(call: DrawnCall) -> Sheet:
     """Return the heat maps of a call."""
     places = places_of(call.outputs[0][0])
     return _maps(call, places) if len(places) == FLAT else _rows(call, places)
@@ -67,7 +67,7 @@ def places_of(port: Port) -> tuple[int, ...]:
 # ---- maps of two axes of places --------------------------------------------------------------------------------------
 
 
-def _maps(call: Call, places: tuple[int, ...]) -> Sheet:
+def _maps(call: DrawnCall, places: tuple[int, ...]) -> Sheet:
     outputs = [(port, array) for port, array in call.outputs if places_of(port) == places]
     panels = tuple(panel for port, array in outputs for panel in _panels(port, array, MAPS // len(outputs) or 1))
     port, _ = outputs[0]
@@ -113,7 +113,7 @@ def spaced(count: int, max_count: int) -> Integers:
 # ---- rows of features ------------------------------------------------------------------------------------------------
 
 
-def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
+def _rows(call: DrawnCall, places: tuple[int, ...]) -> Sheet:
     outputs = [(port, array) for port, array in call.outputs if places_of(port) == places]
     tables = [_table(port, array) for port, array in outputs]
     # outputs side by side: (places, columns of all outputs)
@@ -142,7 +142,7 @@ def _across(port: Port) -> list[int]:
     return next((axes for axes in of_kind if axes), [])
 
 
-def _down(call: Call, places: tuple[int, ...]) -> str:
+def _down(call: DrawnCall, places: tuple[int, ...]) -> str:
     """Return the label of the left side: the numbers that are fed, positions (a token may have several), or places."""
     if call.argument is not None:
         return call.argument[0].name
@@ -154,7 +154,7 @@ def _down(call: Call, places: tuple[int, ...]) -> str:
     return "position" if len(names) < len(axes) else " by ".join(names)
 
 
-def _columns(call: Call, outputs: list[tuple[Port, Floats]], widths: list[int]) -> str:
+def _columns(call: DrawnCall, outputs: list[tuple[Port, Floats]], widths: list[int]) -> str:
     """Return the label of the lower side: the columns of each output, or which columns are sines."""
     port, _ = outputs[0]
     kinds = [port.axes[i].kind for i in _across(port)]
@@ -166,7 +166,7 @@ def _columns(call: Call, outputs: list[tuple[Port, Floats]], widths: list[int]) 
     return _layout(call, widths[0]) or word
 
 
-def _layout(call: Call, width: int) -> str:
+def _layout(call: DrawnCall, width: int) -> str:
     """Return in words which columns are sines, where the tables of the encoding say so."""
     try:
         tables = call.encoding.tables()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from posenc_export.show.site.links import Places, relative
+from posenc_export.show.site.links import LinkPlaces, relative
 from posenc_export.show.site.markdown import Heading
 from posenc_export.show.site.page import Entry, Page, Site
 
@@ -61,7 +61,7 @@ class Frame:
     """
 
     site: Site
-    known: Places
+    known: LinkPlaces
 
     def around(self, page: Page, headings: Sequence[Heading], body: str) -> str:
         """Return a page as a whole."""

@@ -18,7 +18,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
-class Places:
+class LinkPlaces:
     """What links may lead to: the anchors of each page by its path, the files of pages, pictures, and what moved."""
 
     anchors: Mapping[str, Set[str]]
@@ -27,9 +27,9 @@ class Places:
     moved: Mapping[str, str]
 
 
-def places(site: Site, anchors: Mapping[str, Set[str]]) -> Places:
+def places(site: Site, anchors: Mapping[str, Set[str]]) -> LinkPlaces:
     """Return what links of a site may lead to."""
-    return Places(anchors, {page.path: page.file for page in site.pages}, site.files, site.moved)
+    return LinkPlaces(anchors, {page.path: page.file for page in site.pages}, site.files, site.moved)
 
 
 def target_of(place: str, link: str) -> str:
@@ -39,7 +39,7 @@ def target_of(place: str, link: str) -> str:
     return f"{whole}{sharp}{anchor}"
 
 
-def address(page: Page, link: str, known: Places) -> str:
+def address(page: Page, link: str, known: LinkPlaces) -> str:
     """Return the address of what a link of a page names; raise BadInput where nothing is there."""
     if OUTSIDE.match(link):
         return link
@@ -58,7 +58,7 @@ def relative(file: str, to: str) -> str:
     return posixpath.relpath(to, posixpath.dirname(file) or ".")
 
 
-def picture(page: Page, source: str, known: Places) -> dict[str, str]:
+def picture(page: Page, source: str, known: LinkPlaces) -> dict[str, str]:
     """Return the attributes of a picture of a page, its size among them; raise BadInput where it is not there."""
     place = target_of(page.path, source)
     if place not in known.pictures:

@@ -34,7 +34,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Part:
+class PageSection:
     """What stands below a heading, up to the next one, as words."""
 
     heading: Heading
@@ -51,7 +51,7 @@ class Parsed:
     """
 
     tokens: tuple[Token, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[PageSection, ...]
 
     @property
     def title(self) -> str:
@@ -123,7 +123,7 @@ def _anchors(headings: Sequence[str]) -> list[str]:
     return anchors
 
 
-def _parts(tokens: Sequence[Token], headings: Sequence[Heading]) -> list[Part]:
+def _parts(tokens: Sequence[Token], headings: Sequence[Heading]) -> list[PageSection]:
     """Return what stands below each heading."""
     # what stands before the first heading belongs to no part
     texts: list[list[str]] = [[] for _ in headings]
@@ -133,7 +133,9 @@ def _parts(tokens: Sequence[Token], headings: Sequence[Heading]) -> list[Part]:
         is_heading = _opens(token) or (is_heading and token.type != "heading_close")
         if number >= 0 and not is_heading:
             texts[number].append(_words(token))
-    return [Part(heading, " ".join(" ".join(text).split())) for heading, text in zip(headings, texts, strict=True)]
+    return [
+        PageSection(heading, " ".join(" ".join(text).split())) for heading, text in zip(headings, texts, strict=True)
+    ]
 
 
 def _words(token: Token) -> str:

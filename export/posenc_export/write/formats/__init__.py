@@ -56,7 +56,7 @@ ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17", "microsoft-mrope
 
 
 @dataclass(frozen=True)
-class Request:
+class WriteRequest:
     """How a module is to be captured and written.
 
     Attributes:
@@ -95,13 +95,13 @@ class Request:
 Program = Any
 """What a format makes of a module before it writes it: an ExportedProgram, a script, tables."""
 Digests = Mapping[str, bytes]
-Capture = Callable[["Encoding", Request], Program]
-Writer = Callable[[Program, Request, Path], None]
+Capture = Callable[["Encoding", WriteRequest], Program]
+Writer = Callable[[Program, WriteRequest, Path], None]
 Stamp = Callable[[Path, Mapping[str, str]], None]
 Stamped = Callable[[Path, str], str]
 
 
-def _unwritten(program: Program, request: Request, path: Path) -> None:
+def _unwritten(program: Program, request: WriteRequest, path: Path) -> None:
     raise NotImplementedError("a format is a decorator of its writer")
 
 
@@ -147,7 +147,7 @@ class Format:
         """Return why an encoding cannot be written so, in one line, or "" where only an export can tell."""
         try:
             if self.tells_at_once:
-                self.capture(encoding, Request((), 0))
+                self.capture(encoding, WriteRequest((), 0))
         except BadInput as error:
             return error.message
         return ""

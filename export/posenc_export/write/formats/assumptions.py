@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from posenc.ports import axes_of
 from posenc_export.common.arrays import tensors_of
 from posenc_export.common.errors import ExportFailed
-from posenc_export.write.formats import Request, quiet
-from posenc_export.write.formats.calls import Calls, Sizes
+from posenc_export.write.formats import WriteRequest, quiet
+from posenc_export.write.formats.calls import ModuleCalls, Sizes
 from posenc_export.write.formats.guards import Broken, breaking_sizes, in_words, too_narrow
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ GRAINS = 64
 """Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
 
 
-def holds_anyway(program: ExportedProgram, calls: Calls, request: Request, broken: Broken) -> bool:
+def holds_anyway(program: ExportedProgram, calls: ModuleCalls, request: WriteRequest, broken: Broken) -> bool:
     """Return whether a program agrees with the module in every call that was tried and breaks an assumption."""
     import torch
 
@@ -43,7 +43,7 @@ def holds_anyway(program: ExportedProgram, calls: Calls, request: Request, broke
         return all(agrees(run, calls, request.at(sizes)) for sizes in broken.tried)
 
 
-def way_out(program: ExportedProgram, calls: Calls, request: Request, broken: Broken) -> str:
+def way_out(program: ExportedProgram, calls: ModuleCalls, request: WriteRequest, broken: Broken) -> str:
     """Return how `-i` leaves out the sizes at which a module differs from a program; nothing where they are many.
 
     A module that takes a stored table as it is at the table's own size differs there alone.
@@ -67,7 +67,9 @@ def way_out(program: ExportedProgram, calls: Calls, request: Request, broken: Br
     return f"; leave {words} out by {' and '.join(texts)} in -i: the file then holds for all others, and refuses it"
 
 
-def drop_unneeded_guards(program: ExportedProgram, module: nn.Module, calls: Calls, request: Request) -> None:
+def drop_unneeded_guards(
+    program: ExportedProgram, module: nn.Module, calls: ModuleCalls, request: WriteRequest
+) -> None:
     """Remove guards that valid calls violate although the results agree.
 
     Raises ExportFailed where the results differ.
@@ -84,7 +86,7 @@ def drop_unneeded_guards(program: ExportedProgram, module: nn.Module, calls: Cal
             program._guards_code.remove(guard)
 
 
-def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Sequence[Sizes]) -> None:
+def loosen(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, sizes: Sequence[Sizes]) -> None:
     """Have a program take calls of sizes that it assumed away, and at which it was seen to be right.
 
     What is left of its assumptions holds at all of these sizes; assertions about sizes are removed.
@@ -126,7 +128,7 @@ def _erase_assertions(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def agrees(run: nn.Module, calls: Calls, inputs: Sequence[Tensor]) -> bool:
+def agrees(run: nn.Module, calls: ModuleCalls, inputs: Sequence[Tensor]) -> bool:
     """Return whether a graph gives what the module gives; each gets a copy of the inputs, into which it may write."""
     expected = tensors_of(calls.run([tensor.clone() for tensor in inputs]))
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from posenc_export.common.arrays import to_numpy
 from posenc_export.common.errors import BadInput, bad_input
-from posenc_export.write.formats import Digests, Format, Request, npz_file, safetensors_file
+from posenc_export.write.formats import Digests, Format, WriteRequest, npz_file, safetensors_file
 from posenc_export.write.formats.capture import Findings, tensor_digests
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Caches(dict[str, "Tensor"]):
     findings = Findings()
 
 
-def caches(encoding: Encoding, request: Request, bfloat16: bool = True) -> Caches:
+def caches(encoding: Encoding, request: WriteRequest, bfloat16: bool = True) -> Caches:
     """Return the cosines and sines of all positions: (rows, pairs) each; raise BadInput, in one line, without any.
 
     Args:
@@ -108,7 +108,7 @@ CACHE = partial(Format, digests=_digests, runs_code=False, tells_at_once=True)
     stamp=safetensors_file.stamp,
     stamped=safetensors_file.stamped,
 )
-def write_cache(made: Caches, request: Request, path: Path) -> None:
+def write_cache(made: Caches, request: WriteRequest, path: Path) -> None:
     """Cosines and sines of all positions as safetensors, for kernels that rotate: cos_cache and sin_cache."""
     safetensors_file.write(path, _arrays(made))
 
@@ -120,7 +120,7 @@ def write_cache(made: Caches, request: Request, path: Path) -> None:
     stamp=npz_file.stamp,
     stamped=npz_file.stamped,
 )
-def write_npz(made: Caches, request: Request, path: Path) -> None:
+def write_npz(made: Caches, request: WriteRequest, path: Path) -> None:
     """The same two arrays for NumPy, all but bfloat16: cos_cache.npy and sin_cache.npy in a zip without compression."""
     npz_file.write(path, _arrays(made))
 

@@ -26,7 +26,7 @@ FEW, LARGE = 5, 2**24
 
 
 @dataclass(frozen=True)
-class Calls:
+class ModuleCalls:
     """What it takes to call a module at some sizes.
 
     Attributes:
@@ -81,9 +81,9 @@ class Calls:
         return [sizes for sizes in some if self.takes(sizes)]
 
 
-def calls_of(encoding: Encoding) -> Calls:
+def calls_of(encoding: Encoding) -> ModuleCalls:
     """Return the calls of an encoding's module."""
-    return Calls(encoding.inputs, lambda: encoding.uncalled().module, encoding.probes.lengths)
+    return ModuleCalls(encoding.inputs, lambda: encoding.uncalled().module, encoding.probes.lengths)
 
 
 def _input(port: Port, sizes: Sizes) -> torch.Tensor:

@@ -14,9 +14,9 @@ from posenc.encoding import Encoding
 from posenc.ports import Axis, Port
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import ExportFailed, check_machine, first_line
-from posenc_export.write.formats import Digests, Request, quiet
+from posenc_export.write.formats import Digests, WriteRequest, quiet
 from posenc_export.write.formats.assumptions import holds_anyway, way_out
-from posenc_export.write.formats.calls import Calls, Sizes, calls_of
+from posenc_export.write.formats.calls import ModuleCalls, Sizes, calls_of
 from posenc_export.write.formats.guards import Broken, broken_guards, guards_of, in_words, outside
 from posenc_export.write.formats.hints import hint
 from posenc_export.write.formats.ways import WAYS, Shapes, Way
@@ -64,7 +64,7 @@ def findings(program: object) -> Findings:
     return value if isinstance(value, Findings) else Findings()
 
 
-def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], request: Request) -> ExportedProgram:
+def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], request: WriteRequest) -> ExportedProgram:
     """Run torch.export on an encoding's module, every named axis dynamic: a user's in the first way that is right.
 
     Args:
@@ -88,7 +88,9 @@ def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], reque
         raise
 
 
-def _captured(way: Way, module: nn.Module, calls: Calls, request: Request, may_branch: bool) -> ExportedProgram:
+def _captured(
+    way: Way, module: nn.Module, calls: ModuleCalls, request: WriteRequest, may_branch: bool
+) -> ExportedProgram:
     """Return the program of a module, with what is assumed of sizes among its findings."""
     with quiet():
         try:
@@ -147,7 +149,7 @@ def _check_guards_are_said(program: ExportedProgram) -> None:
 
 
 def _assumptions(
-    program: ExportedProgram, module: nn.Module, calls: Calls, max_len: int
+    program: ExportedProgram, module: nn.Module, calls: ModuleCalls, max_len: int
 ) -> Iterator[tuple[Broken, str]]:
     """Yield what torch.export assumed of sizes and the declared axes do not imply, each with its words."""
     for axis, bounds in _ranges(program, calls.inputs):

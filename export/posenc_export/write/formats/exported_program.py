@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import ExportFailed, ToolFailed, check_machine, first_line
-from posenc_export.write.formats import Request, quiet, write_saved
+from posenc_export.write.formats import WriteRequest, quiet, write_saved
 from posenc_export.write.formats.aoti_package import compiler_settings
 from posenc_export.write.formats.archives import ARCHIVE
 from posenc_export.write.formats.assumptions import drop_unneeded_guards, loosen
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
-def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+def capture_program(encoding: Encoding, request: WriteRequest) -> torch.export.ExportedProgram:
     """Return the program of an encoding, without guards that refuse valid calls."""
     program = capture(encoding, lambda module: module, request)
     if rules_of(encoding.family).may_branch:
@@ -44,7 +44,7 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
 
 
 @ARCHIVE("pt2", file=PT2, capture=capture_program, digests=program_digests)
-def write_pt2(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
+def write_pt2(program: torch.export.ExportedProgram, request: WriteRequest, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
 
@@ -54,7 +54,7 @@ def write_pt2(program: torch.export.ExportedProgram, request: Request, path: Pat
         write_saved(partial(torch.export.save, program), path)
 
 
-def capture_package(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+def capture_package(encoding: Encoding, request: WriteRequest) -> torch.export.ExportedProgram:
     """Return the program of an encoding, with a note on the CPUs that its package will run on."""
     from torch._inductor import config
     from torch._inductor.cpu_vec_isa import pick_vec_isa
@@ -68,7 +68,7 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
 
 
 @ARCHIVE("aoti", file=AOTI, capture=capture_package, digests=program_digests, note="compiles C++, for a minute or so")
-def write_aoti(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
+def write_aoti(program: torch.export.ExportedProgram, request: WriteRequest, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from posenc.ports import Axis, Port, axes_of
 from posenc_export.common.errors import ExportFailed, first_line
-from posenc_export.write.formats.calls import FEW, Calls, Sizes
+from posenc_export.write.formats.calls import FEW, ModuleCalls, Sizes
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +62,7 @@ class Broken:
 
 
 def broken_guards(
-    program: torch.export.ExportedProgram, module: nn.Module, calls: Calls, max_len: int
+    program: torch.export.ExportedProgram, module: nn.Module, calls: ModuleCalls, max_len: int
 ) -> Iterator[Broken]:
     """Yield the guards of a program that some sizes of the declared axes break.
 
@@ -91,7 +91,7 @@ def guards_of(program: torch.export.ExportedProgram) -> Sequence[str]:
 
 
 def too_narrow(
-    program: torch.export.ExportedProgram, module: nn.Module, calls: Calls, max_len: int
+    program: torch.export.ExportedProgram, module: nn.Module, calls: ModuleCalls, max_len: int
 ) -> Iterator[tuple[str, Sequence[Sizes]]]:
     """Yield each guard that valid calls break, and a few such calls: of one token, and longer than `max_len`, too."""
     max_size = max(max_len, *SIZES)
@@ -103,7 +103,7 @@ def too_narrow(
             yield guard, tried
 
 
-def outside(calls: Calls, name: str, first: int, last: int) -> Broken:
+def outside(calls: ModuleCalls, name: str, first: int, last: int) -> Broken:
     """Return the assumption that an axis has none of the sizes `first`..`last`."""
     tried = calls.taken([sizes for sizes in _sizes(calls.inputs, last) if first <= sizes.get(name, 0) <= last])
     return Broken("", {name: tried[0][name] if tried else first}, tried)

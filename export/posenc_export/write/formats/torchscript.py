@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.common.errors import ExportFailed, check_machine
-from posenc_export.write.formats import Digests, Request, quiet, write_saved
+from posenc_export.write.formats import Digests, WriteRequest, quiet, write_saved
 from posenc_export.write.formats.archives import ARCHIVE, STAMP
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def unmangled(content: bytes) -> bytes:
     return re.sub(rb"(\.|/)?___torch_mangle_\d+", b"", content)
 
 
-def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
+def script(encoding: Encoding, request: WriteRequest) -> torch.jit.ScriptModule:
     """Return the script of a module; raise ExportFailed where TorchScript cannot compile it."""
     import torch
 
@@ -76,7 +76,7 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
 
 
 @ARCHIVE("torchscript", file="model.pt", capture=script, digests=_digests)
-def write_torchscript(scripted: torch.jit.ScriptModule, request: Request, path: Path) -> None:
+def write_torchscript(scripted: torch.jit.ScriptModule, request: WriteRequest, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     write_saved(partial(save_script, scripted, request.trace), path)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posenc_export.write.formats import Request
+from posenc_export.write.formats import WriteRequest
 from posenc_export.write.formats.libraries import replaced
 from posenc_export.write.formats.linspace import dynamic_linspace
 from posenc_export.write.formats.resizing import dynamic_interpolate
@@ -44,7 +44,7 @@ class Way:
         with without_a_look_for_causal_masks(), dynamic_linspace(), dynamic_interpolate():
             return torch.export.export(module, inputs, dynamic_shapes=shapes, strict=self.strict)
 
-    def inputs(self, request: Request) -> tuple[Tensor, ...]:
+    def inputs(self, request: WriteRequest) -> tuple[Tensor, ...]:
         """Return tensors to trace with."""
         # long is empty where such inputs would be huge
         return request.at(request.long) if self.long and request.at and request.long else request.trace

@@ -27,7 +27,7 @@ class PortError(ValueError):
         super().__init__(f"-i: {problem}\n  {line}\n  {' ' * at}^")
 
 
-class Reader:
+class PortText:
     """A position in a text that moves on with each token; `start` is where the last token began."""
 
     def __init__(self, text: str) -> None:

@@ -27,7 +27,7 @@ from posenc_export.bundle.port_names import DOTTED, NAME
 from posenc_export.common.arrays import DTYPES, INTEGERS
 from posenc_export.write.inputs import axis_names
 from posenc_export.write.inputs.axis_names import KINDS, AxesSaid, AxisText
-from posenc_export.write.inputs.port_text import REST, SIGN, PortError, Reader
+from posenc_export.write.inputs.port_text import REST, SIGN, PortError, PortText
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _check_names(ports: tuple[_PortText, ...]) -> None:
 
 
 def _read(text: str) -> _PortText:
-    reader = Reader(text)
+    reader = PortText(text)
     name = reader.need(DOTTED, "a name")
     at = reader.start
     reader.need(":", "':' after the name")
@@ -120,7 +120,7 @@ def _read(text: str) -> _PortText:
     return _PortText(text, at, name, dtype, axes, carries, called and f"{name}: carries {called}, by its name")
 
 
-def _axes(reader: Reader) -> tuple[AxisText, ...]:
+def _axes(reader: PortText) -> tuple[AxisText, ...]:
     if reader.take("]"):
         return ()
     axes = [_axis(reader)]
@@ -130,7 +130,7 @@ def _axes(reader: Reader) -> tuple[AxisText, ...]:
     return tuple(axes)
 
 
-def _axis(reader: Reader) -> AxisText:
+def _axis(reader: PortText) -> AxisText:
     name = reader.take(NAME)
     at = reader.start
     if name is None:
@@ -146,7 +146,7 @@ def _axis(reader: Reader) -> AxisText:
     return AxisText(name, at, says={**kind, **_limits(reader)})
 
 
-def _terms(reader: Reader, first: str) -> list[str]:
+def _terms(reader: PortText, first: str) -> list[str]:
     """Read the rest of a sum, if it is one."""
     terms = [first]
     while reader.take("+"):
@@ -157,7 +157,7 @@ def _terms(reader: Reader, first: str) -> list[str]:
     return terms
 
 
-def _limits(reader: Reader) -> dict[str, Any]:
+def _limits(reader: PortText) -> dict[str, Any]:
     # `>= 4` and `% 14` may stand in any order, each once; `!= 24` as often as there are such sizes
     limits: dict[str, Any] = {}
     while sign := reader.take(SIGN):
@@ -171,7 +171,7 @@ def _limits(reader: Reader) -> dict[str, Any]:
     return limits
 
 
-def _in_words(reader: Reader, dtype: str) -> Carries | None:
+def _in_words(reader: PortText, dtype: str) -> Carries | None:
     """Read the word that says what a port carries, and the rest of its phrase; return None without a word."""
     if (word := reader.take(NAME)) is None:
         return None
@@ -183,7 +183,7 @@ def _in_words(reader: Reader, dtype: str) -> Carries | None:
     return _taken(reader, known[word], dtype)
 
 
-def _taken(reader: Reader, word: Word, dtype: str) -> Carries:
+def _taken(reader: PortText, word: Word, dtype: str) -> Carries:
     """Read what belongs to a word; return what the port carries."""
     if word.then:
         an_axis = " and an axis" if word.takes == "axis" else ""
@@ -195,7 +195,7 @@ def _taken(reader: Reader, word: Word, dtype: str) -> Carries:
     return word.make(*_range(reader, dtype)) if word.takes == "range" else word.make()
 
 
-def _range(reader: Reader, dtype: str) -> tuple[float, float]:
+def _range(reader: PortText, dtype: str) -> tuple[float, float]:
     low = reader.decimal(dtype)
     reader.need("..", "'..' and a number")
     high = reader.decimal(dtype)
@@ -206,7 +206,7 @@ def _range(reader: Reader, dtype: str) -> tuple[float, float]:
     return low, high
 
 
-def _end(reader: Reader, dtype: str) -> int | None:
+def _end(reader: PortText, dtype: str) -> int | None:
     if not reader.take("<"):
         return None
     if dtype not in INTEGERS:

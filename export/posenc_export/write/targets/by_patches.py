@@ -35,7 +35,7 @@ SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Sides:
+class PatchSides:
     """What sides a module takes.
 
     Args:
@@ -80,7 +80,7 @@ def _grid(ports: Sequence[Port]) -> list[Axis]:
     return [axis for axis in axes_of(ports) if axis.kind == "grid" and axis.multiple == axis.least == 1]
 
 
-def _of_sides(ports: tuple[Port, ...], sides: Sides) -> tuple[Port, ...]:
+def _of_sides(ports: tuple[Port, ...], sides: PatchSides) -> tuple[Port, ...]:
     """Return ports whose grids have such sides."""
     names = {axis.name for axis in _grid(ports)}
 
@@ -90,7 +90,7 @@ def _of_sides(ports: tuple[Port, ...], sides: Sides) -> tuple[Port, ...]:
     return tuple(replace(port, axes=tuple(map(of_sides, port.axes))) for port in ports)
 
 
-def _sides(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) -> Sides | None:
+def _sides(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) -> PatchSides | None:
     """Return the sides that a module takes, for a call that failed; None where none are found in time."""
     module = next(_modules(error), None)
     if module is None or not _grid(ports):
@@ -100,13 +100,13 @@ def _sides(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) ->
     if _takes(module, ports, PRIMES, seed):
         fits = (n for n in said if n <= max_len and _takes(module, ports, (n, n + 1), seed))
         least = next((n for n in fits if time.monotonic() < end), None)
-        return None if least is None else Sides(least=least)
+        return None if least is None else PatchSides(least=least)
     # the smallest that fits: a multiple of a patch would fit, too
     for side in dict.fromkeys((*said, *SIDES)):
         if time.monotonic() > end:
             return None
         if FEW * side <= max_len and _fits(module, ports, side, seed):
-            return Sides(multiple=side)
+            return PatchSides(multiple=side)
     return None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from posenc_models.config.encodings.rows import If, Row, alike
-from posenc_models.config.keys import Key, Made, Source, item
+from posenc_models.config.keys import Key, KeyOrigin, Made, item
 
 CHANNELS = (320, 640, 1280, 1280)
 COSINES = {"flip_sin_to_cos": True, "downscale_freq_shift": 0.0}
@@ -15,7 +15,7 @@ CHOSEN = {
 """The form that a config chooses."""
 
 
-def _steps(dim: Source | int, form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
+def _steps(dim: KeyOrigin | int, form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
     """Return the sines and cosines of timesteps: get_timestep_embedding."""
     return Row("timestep", {"dim": dim, **form}, "timestep", when)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from posenc_models.config.encodings.rows import If, Row, alike, hidden
 from posenc_models.config.encodings.segmentation import layers_of
 from posenc_models.config.encodings.towers import BLOCKS, PLAIN_HEADS, RULES, Either, OfRope, base_of, head_of, of_types
-from posenc_models.config.keys import Fixed, Key, Made, Source, grid, plus, quotient
+from posenc_models.config.keys import Fixed, Key, KeyOrigin, Made, grid, plus, quotient
 from posenc_models.config.settings import Setting, Settings
 
 SPLIT_OFF = (
@@ -86,7 +86,7 @@ def _eomt() -> tuple[Row, Row]:
     return of_types(Row("dinov3", parameters, differs=QUERIES), ("default",))
 
 
-def _nd(head: Source, more: Parameters, differs: str = "", base: Source = BASE) -> Row:
+def _nd(head: KeyOrigin, more: Parameters, differs: str = "", base: KeyOrigin = BASE) -> Row:
     """Return a tower of two axes that share a head alike.
 
     Args:
@@ -129,7 +129,7 @@ def _minimax() -> tuple[Row, Row]:
     return of_types(Row("rope_nd", parameters, differs=BLOCKS))
 
 
-def _vjepa(width: Source, heads: Source, differs: str, part: str = "") -> Row:
+def _vjepa(width: KeyOrigin, heads: KeyOrigin, differs: str, part: str = "") -> Row:
     """Return the attentions of V-JEPA 2: a third of a head each by frame, row and column, whose pairs turn apart.
 
     Args:

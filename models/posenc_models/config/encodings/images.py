@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from posenc_models.config.encodings.rows import If, Row, alike, hidden
-from posenc_models.config.keys import Fixed, Key, Made, Source, grid, item
+from posenc_models.config.keys import Fixed, Key, KeyOrigin, Made, grid, item
 
 VIT = "embeddings.position_embeddings"
 CLIP = "vision_model.embeddings.position_embedding.weight|embeddings.position_embedding.weight"
@@ -20,7 +20,7 @@ STAGES = range(4)
 
 
 def patches(
-    places: Source, width: int, name: str, prefix: int, *, when: tuple[If, ...] = (), part: str = "", **more: object
+    places: KeyOrigin, width: int, name: str, prefix: int, *, when: tuple[If, ...] = (), part: str = "", **more: object
 ) -> Row:
     """Return a learned grid of patches, resized to the image bicubically, and the rows of tokens before them.
 

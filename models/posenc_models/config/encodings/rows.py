@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from posenc.spec import Positions
-from posenc_models.config.keys import Fixed, Key, Source
+from posenc_models.config.keys import Fixed, Key, KeyOrigin
 from posenc_models.config.settings import Setting, Settings
 
 
@@ -12,7 +12,7 @@ from posenc_models.config.settings import Setting, Settings
 class If:
     """A condition on a config: the value of a source is among `values`."""
 
-    source: Source
+    source: KeyOrigin
     values: tuple[object, ...]
 
     def holds(self, config: Settings, absent: str) -> bool:
@@ -61,11 +61,11 @@ class Row:
     part: str = ""
     when: tuple[If, ...] = ()
     positions: Positions | None = None
-    length: Source | None = None
-    before: Source = FROM_THE_FIRST
+    length: KeyOrigin | None = None
+    before: KeyOrigin = FROM_THE_FIRST
     shifted: bool = True
     tables: tuple[str, ...] = ()
-    layers: Source | None = None
+    layers: KeyOrigin | None = None
     lacks: str = ""
     differs: str = ""
     returned: Mapping[str, object] = field(default_factory=dict)

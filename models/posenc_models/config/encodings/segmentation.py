@@ -7,20 +7,20 @@ from collections.abc import Mapping
 
 from posenc_models.config.encodings.images import VIT, patches
 from posenc_models.config.encodings.rows import If, Row, alike, hidden
-from posenc_models.config.keys import Key, Made, Source, grid, quotient
+from posenc_models.config.keys import Key, KeyOrigin, Made, grid, quotient
 
 Layers = tuple[int, ...]
 COUNT, HEADS = Key("num_hidden_layers", 12), Key("num_attention_heads", 12)
 
 
-def _relative(part: str, sides: Source, layers: Source, table: str, there: If) -> Row:
+def _relative(part: str, sides: KeyOrigin, layers: KeyOrigin, table: str, there: If) -> Row:
     """Return the rows of some layers, where the config has such layers."""
     parameters = {"head_dim": quotient(hidden(768), HEADS), "window": sides}
     has_layers = If(Made("layers with {}", bool, (layers,)), (True,))
     return Row("decomposed_relative", parameters, part, (there, has_layers), tables=(table,), layers=layers)
 
 
-def layers_of(window: Key, chosen: Key, count: Key = COUNT, *, of_window: bool) -> tuple[Source, Source]:
+def layers_of(window: Key, chosen: Key, count: Key = COUNT, *, of_window: bool) -> tuple[KeyOrigin, KeyOrigin]:
     """Return the layers that see windows, and the layers that see the whole image.
 
     Args:

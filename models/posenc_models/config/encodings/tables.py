@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from posenc_models.config.encodings.rows import LENGTH, If, Row, alike, hidden
-from posenc_models.config.keys import Fixed, Key, Made, Source, minus, plus
+from posenc_models.config.keys import Fixed, Key, KeyOrigin, Made, minus, plus
 
 BERT = "embeddings.position_embeddings.weight"
 CLIP = "text_model.embeddings.position_embedding.weight|embeddings.position_embedding.weight"
@@ -16,7 +16,7 @@ BOXES = "its boxes, or its paths of tags, have tables of their own beside that o
 TWO = Fixed(2)
 
 
-def table(width: Source, length: Source, *names: str, part: str = "", when: tuple[If, ...] = ()) -> Row:
+def table(width: KeyOrigin, length: KeyOrigin, *names: str, part: str = "", when: tuple[If, ...] = ()) -> Row:
     """Return a learned table of positions from 0 on."""
     return Row("learned", {"d_model": width}, part, when, length=length, tables=names)
 
@@ -44,7 +44,7 @@ def _usual(width: int, length: int, name: str) -> Row:
     return table(hidden(width), Key(LENGTH, length), name)
 
 
-def _counted(width: int, length: Source, name: str, before: Source) -> Row:
+def _counted(width: int, length: KeyOrigin, name: str, before: KeyOrigin) -> Row:
     """Return a table whose positions are counted from the mask, behind the rows before the first."""
     return replace(table(hidden(width), length, name), positions="mask", before=before)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from posenc_models.config.encodings.rows import If, Row, alike, hidden
-from posenc_models.config.keys import Key, Source, quotient
+from posenc_models.config.keys import Key, KeyOrigin, quotient
 from posenc_models.config.settings import Setting, Settings
 
 BLOCKS = (
@@ -28,7 +28,7 @@ class Either:
     """The value under a key, or, where the config has none, that of another source."""
 
     first: Key
-    otherwise: Source
+    otherwise: KeyOrigin
 
     def read(self, config: Settings, absent: str) -> Setting:
         """Return the value with its origin."""
@@ -79,12 +79,12 @@ def base_of(theta: float) -> OfRope:
     return OfRope("rope_theta", theta, beside=("rope_theta",))
 
 
-def head_of(width: Source, heads: Source) -> Either:
+def head_of(width: KeyOrigin, heads: KeyOrigin) -> Either:
     """Return the features of a head, which the config says, or which share the width."""
     return Either(Key("head_dim", None), quotient(width, heads))
 
 
-def _tower(width: Source, heads: Source, theta: float = 10000.0, differs: str = BLOCKS) -> tuple[Row, Row]:
+def _tower(width: KeyOrigin, heads: KeyOrigin, theta: float = 10000.0, differs: str = BLOCKS) -> tuple[Row, Row]:
     """Return the row of a tower, and that of a tower whose rope type its code refuses.
 
     Args:

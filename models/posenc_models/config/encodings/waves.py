@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from posenc_models.config.encodings.rows import LENGTH, If, Row, alike, hidden
 from posenc_models.config.encodings.tables import PARTS, table
-from posenc_models.config.keys import Fixed, Key, Made, Source, plus, quotient
+from posenc_models.config.keys import Fixed, Key, KeyOrigin, Made, plus, quotient
 
 CONVOLUTION = "its positions come from a convolution over the features, and no scheme is one"
 MARIAN = {"d_model": Key("d_model", 1024), "layout": "halves"}
 HALF = {**MARIAN, "spacing": "half"}
 
 
-def fairseq(width: Source, length: Source, *, part: str = "", padding: int = 1) -> Row:
+def fairseq(width: KeyOrigin, length: KeyOrigin, *, part: str = "", padding: int = 1) -> Row:
     """Return fairseq's sines and cosines, which count positions from the mask and have a row of zeros for padding."""
     # Speech2TextSinusoidalPositionalEmbedding: cumsum(mask) * mask + padding_idx, so that the first is padding_idx + 1
     pad = Key("pad_token_id", padding, least=0)
@@ -21,7 +21,7 @@ def fairseq(width: Source, length: Source, *, part: str = "", padding: int = 1) 
     return Row("sinusoidal", parameters, part, positions="mask", length=length, before=before, shifted=False)
 
 
-def _whisper(width: Source, part: str = "") -> Row:
+def _whisper(width: KeyOrigin, part: str = "") -> Row:
     """Return the encoder's sines and cosines of whisper's `sinusoids`: frequencies up to 1 / 10000 itself."""
     parameters = {"d_model": width, "layout": "halves", "spacing": "half"}
     return Row("sinusoidal", parameters, part, length=Key("max_source_positions", 1500))
@@ -89,7 +89,7 @@ def _vits() -> tuple[Row, Row]:
     )
 
 
-def _chunks(width: int, prefix: str) -> dict[str, Source]:
+def _chunks(width: int, prefix: str) -> dict[str, KeyOrigin]:
     """Return the width, the chunk and its context in Gemma's audio."""
     chunk, left = Key(f"{prefix}attention_chunk_size", 12), Key(f"{prefix}attention_context_left", 13)
     right = Key(f"{prefix}attention_context_right", 0, least=0)

@@ -6,7 +6,7 @@ or in the part that describes the language model.
 
 from collections.abc import Mapping
 
-from posenc_models.config.accounts import Account, has_no_rope, is_neutral, speaks_of_positions
+from posenc_models.config.accounts import KeyAccount, has_no_rope, is_neutral, speaks_of_positions
 from posenc_models.config.rope.defaults import DEFAULTS, NO_DEFAULTS, class_of, text_type
 from posenc_models.config.rope.listed import listed
 from posenc_models.config.rope.scaling import scaling_names
@@ -121,7 +121,9 @@ def _check_unread(content: Json) -> None:
         plain(k): v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)
     }
     if left:
-        raise ValueError(f"{Account(left, ()).words}: not read, and may change positions; no key that is read is there")
+        raise ValueError(
+            f"{KeyAccount(left, ()).words}: not read, and may change positions; no key that is read is there"
+        )
 
 
 def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False) -> Settings:

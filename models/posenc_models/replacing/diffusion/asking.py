@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc.ports import Array, Floats, Integers
-from posenc_models.replacing.diffusion.columns import Columns, Form, Places, parts_of
+from posenc_models.replacing.diffusion.columns import ModuleColumns, Places, ReturnForm, parts_of
 
 SAME = 1e-5
 """Frequencies that differ by less are the same one."""
@@ -25,7 +25,7 @@ FACTORS = (1.0, np.pi / 2, np.pi, 2 * np.pi)
 NO_POWERS = "its frequencies, {}, are no powers of one base; replace it by hand"
 
 
-def form_of(returned: object, places: Places) -> Form:
+def form_of(returned: object, places: Places) -> ReturnForm:
     """Return the form of what a module returned; raise ValueError where it has another number of places."""
     name, cos, _ = parts_of(returned)
     dtype = (returned if isinstance(returned, Tensor) else returned[0]).dtype  # type: ignore[index]
@@ -33,7 +33,7 @@ def form_of(returned: object, places: Places) -> Form:
     for flat, expected in ((False, tokens), (True, (int(np.prod(tokens)),))):
         ones = _ones(actual, expected)
         if ones is not None:
-            return Form(name, dtype, flat, ones)
+            return ReturnForm(name, dtype, flat, ones)
     raise ValueError(f"it returns {actual} rows for {tokens} places; replace it by hand")
 
 
@@ -50,7 +50,7 @@ def _ones(actual: Sequence[int], expected: Sequence[int]) -> tuple[int, ...] | N
     return None if rest else tuple(ones)
 
 
-def columns_of(returned: object, places: Places, bases: Sequence[float]) -> Columns:
+def columns_of(returned: object, places: Places, bases: Sequence[float]) -> ModuleColumns:
     """Return the axis and the frequency of each column, from what a module returned at some places.
 
     Args:
@@ -68,7 +68,7 @@ def columns_of(returned: object, places: Places, bases: Sequence[float]) -> Colu
         raise ValueError("a column turns by several axes, or backwards; replace it by hand")
     axis_of, frequency = rows.argmax(0), rows.max(0)
     ladders = _explained([_distinct(frequency[axis_of == axis]) for axis in range(len(at))], bases)
-    return Columns(tuple(ladders), tuple(_order(axis_of, frequency, ladders)))
+    return ModuleColumns(tuple(ladders), tuple(_order(axis_of, frequency, ladders)))
 
 
 def _slope(angles: Floats, at: Floats, axis: int) -> Floats:

@@ -17,7 +17,7 @@ Places = list[Tensor]
 
 
 @dataclass(frozen=True)
-class Columns:
+class ModuleColumns:
     """The frequencies of a module's columns, in radians from one place to the next.
 
     Args:
@@ -47,7 +47,7 @@ class ColumnAngles(nn.Module):
     circle: Tensor  # in the unit of the method; and that unit in radians
     unit: Tensor
 
-    def __init__(self, columns: Columns, spec: Spec) -> None:
+    def __init__(self, columns: ModuleColumns, spec: Spec) -> None:
         super().__init__()
         self.sincos = sincos_of_angles(spec)
         self.widths = [len(freqs) for freqs in columns.frequencies]
@@ -83,7 +83,7 @@ class ColumnAngles(nn.Module):
 
 
 @dataclass(frozen=True)
-class Form:
+class ReturnForm:
     """How a module returns cosines and sines.
 
     Args:
@@ -116,7 +116,7 @@ class Stand(KeepsDtype):
         spec: how ours compute.
     """
 
-    def __init__(self, where: nn.Module, columns: Columns, form: Form, spec: Spec) -> None:
+    def __init__(self, where: nn.Module, columns: ModuleColumns, form: ReturnForm, spec: Spec) -> None:
         super().__init__()
         wide = form.dtype in (torch.float64, torch.complex128)
         self.where = where

@@ -16,9 +16,9 @@ LIMITS = ("max_seq_len", "max_pos", "axes_lens")
 """Attributes that say how many places there are on an axis."""
 
 
-def places_of(module: HfModule) -> "Ids | Grid":
+def places_of(module: HfModule) -> "Ids | PatchGrid":
     """Return how a module's argument gives places: patches are counted where it says how large they are."""
-    return Grid(module) if hasattr(module, "patch_size") else Ids(module)
+    return PatchGrid(module) if hasattr(module, "patch_size") else Ids(module)
 
 
 def last_place(module: HfModule) -> int:
@@ -59,7 +59,7 @@ class Ids(nn.Module):
         return torch.stack([rows, rows]) if self.batch else rows
 
 
-class Grid(nn.Module):
+class PatchGrid(nn.Module):
     """The grid of patches of hidden states: (batch, channels, height, width), or with frames before the height."""
 
     def __init__(self, module: HfModule) -> None:

@@ -10,14 +10,14 @@ from posenc.encoding import eps
 from posenc.spec import Spec
 from posenc_models.replacing.called import Replacement
 from posenc_models.replacing.compare import ROUNDINGS
-from posenc_models.replacing.diffusion.columns import Columns, Form, Stand, parts_of
-from posenc_models.replacing.diffusion.places import Grid, Ids
+from posenc_models.replacing.diffusion.columns import ModuleColumns, ReturnForm, Stand, parts_of
+from posenc_models.replacing.diffusion.places import Ids, PatchGrid
 
 EXACT = 1e-6
 """Below it, angles of theirs have more digits than float32."""
 
 
-class Proof(NamedTuple):
+class ReplacementProof(NamedTuple):
     """The largest difference of cosines and sines, and the largest angle of the call that has it."""
 
     off: float
@@ -33,7 +33,7 @@ class Proof(NamedTuple):
 
 
 def proved(
-    original: Callable[[Tensor], object], where: Ids | Grid, columns: Columns, form: Form, spec: Spec
+    original: Callable[[Tensor], object], where: Ids | PatchGrid, columns: ModuleColumns, form: ReturnForm, spec: Spec
 ) -> Replacement:
     """Return our module in the place of the original, of some columns and a form; raise ValueError where it differs."""
     ours = Stand(where, columns, form, spec)
@@ -43,7 +43,7 @@ def proved(
     return Replacement(ours, f"{pairs} pairs, {form.kind}; {worst.words()}")
 
 
-def _of_call(theirs: object, mine: object, angle: float) -> Proof:
+def _of_call(theirs: object, mine: object, angle: float) -> ReplacementProof:
     """Return by how much two results differ; raise ValueError, in one line, where their forms or numbers do."""
     forms = [_form(theirs), _form(mine)]
     if forms[0] != forms[1]:
@@ -53,7 +53,7 @@ def _of_call(theirs: object, mine: object, angle: float) -> Proof:
     if not off <= allowed:
         words = f"{off:.2g} at angles up to {angle:.0f}, where {allowed:.2g} is allowed"
         raise ValueError(f"its cosines and sines differ from the exact ones by {words}; replace it by hand")
-    return Proof(off, angle)
+    return ReplacementProof(off, angle)
 
 
 def _form(returned: object) -> str:

@@ -76,7 +76,7 @@ def client() -> Client:
         return known
 
 
-class Graph:
+class PageGraph:
     """A graph in a page; where the page has ended, the next call loads it again."""
 
     def __init__(self, build: str, path: Path, manifest: Ports) -> None:
@@ -124,7 +124,7 @@ def in_browser(build: str, path: Path, manifest: Manifest, needs_half: bool = Fa
 
     Raises Missing where the file needs float16, and the GPU has none.
     """
-    graph = Graph(build, path, manifest)
+    graph = PageGraph(build, path, manifest)
     if needs_half and not graph.has_half:
         raise Missing(f"{graph.adapter} has no shader-f16: it computes nothing in float16")
     about = tuple(filter(None, (graph.machine, graph.adapter)))

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from posenc_export.common.arrays import INTEGERS
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.write.cpp import REALS
-from posenc_export.write.formats import Digests, Format, Request
+from posenc_export.write.formats import Digests, Format, WriteRequest
 from posenc_export.write.formats.capture import tensor_digests
 from posenc_export.write.formats.header.functions import FUNCTIONS, Functions
 from posenc_export.write.formats.header.text import C99, CPP17, header_text
@@ -86,7 +86,7 @@ def _comment(fact: str) -> list[str]:
     return textwrap.wrap(fact, 116, initial_indent="//   ", subsequent_indent="//     ", break_on_hyphens=False)
 
 
-def parts(encoding: Encoding, request: Request) -> Parts:
+def parts(encoding: Encoding, request: WriteRequest) -> Parts:
     """Return what the header of an encoding is made of; raise BadInput, in one line, where there is none."""
     if encoding.family not in FUNCTIONS:
         family = f"encodings of the family {encoding.family} are none of them"
@@ -121,13 +121,13 @@ HEADER = partial(
 
 
 @HEADER("header", file="model.hpp")
-def write_header(made: Parts, request: Request, path: Path) -> None:
+def write_header(made: Parts, request: WriteRequest, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
     path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtypes), "ascii")
 
 
 @HEADER("header-c99", file="model.h")
-def write_c_header(made: Parts, request: Request, path: Path) -> None:
+def write_c_header(made: Parts, request: WriteRequest, path: Path) -> None:
     """C99 header of the same tables and functions, for firmware, and for every language that calls C."""
     path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtypes), "ascii")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import ExportFailed, OpsetFailed, check_machine, first_line
-from posenc_export.write.formats import OPSETS, Digests, Format, Request, quiet
+from posenc_export.write.formats import OPSETS, Digests, Format, WriteRequest, quiet
 from posenc_export.write.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.write.formats.lookups import refusing_lookups
 from posenc_export.write.formats.onnx import attention
@@ -22,7 +22,7 @@ from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, deman
 from posenc_export.write.formats.onnx.library import sources_unread
 from posenc_export.write.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
 from posenc_export.write.formats.onnx.refusals import why
-from posenc_export.write.formats.onnx.traced import Traced, traced
+from posenc_export.write.formats.onnx.traced import TracedGraph, traced
 
 if TYPE_CHECKING:
     import onnx
@@ -48,7 +48,7 @@ class OnnxProgram:
         known_operators: Whether its nodes may be replaced, as `Rules` has it.
     """
 
-    program: ExportedProgram | Traced
+    program: ExportedProgram | TracedGraph
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     known_operators: bool
@@ -81,7 +81,7 @@ def stamped_onnx(path: Path, key: str) -> str:
     return next((entry.value for entry in said if entry.key == key), "")
 
 
-def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
+def capture_onnx(encoding: Encoding, request: WriteRequest) -> OnnxProgram:
     """Return the program of an encoding, its rotations as one operator where that is asked for.
 
     A user's module that torch.export refuses, or torch.onnx cannot write, is traced in the last way.
@@ -90,7 +90,7 @@ def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
 
     rules = rules_of(encoding.family)
 
-    def captured() -> ExportedProgram | Traced:
+    def captured() -> ExportedProgram | TracedGraph:
         if request.why_traced:
             return traced(encoding, request, request.why_traced, branches=request.branches)
         try:
@@ -109,7 +109,7 @@ def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
 
 def _digests(captured: OnnxProgram) -> Digests:
     program = captured.program
-    return program.digests if isinstance(program, Traced) else program_digests(program)
+    return program.digests if isinstance(program, TracedGraph) else program_digests(program)
 
 
 @Format(
@@ -121,11 +121,11 @@ def _digests(captured: OnnxProgram) -> Digests:
     stamp=stamp_onnx,
     stamped=stamped_onnx,
 )
-def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
+def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     program = captured.program
     with quiet(), sources_unread():
-        model = program.read() if isinstance(program, Traced) else _translated(program, captured, request)
+        model = program.read() if isinstance(program, TracedGraph) else _translated(program, captured, request)
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
@@ -143,7 +143,7 @@ def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
         _check_opset(path, request)
 
 
-def _translated(program: ExportedProgram, captured: OnnxProgram, request: Request) -> Part:
+def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteRequest) -> Part:
     """Return what torch.onnx makes of a program; raise OpsetFailed where it makes nothing of it at this opset."""
     import torch
 
@@ -178,7 +178,7 @@ def _save(model: Part, path: Path) -> None:
         value.const_value = None  # caches of the exporter outlive it: a table must not
 
 
-def _check_opset(path: Path, request: Request) -> None:
+def _check_opset(path: Path, request: WriteRequest) -> None:
     """Raise OpsetFailed for a graph that its opset does not have: torch.onnx writes some without a word."""
     import onnx
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-class Size(NamedTuple):
+class AxisSize(NamedTuple):
     """The size of a tensor along one of its axes."""
 
     tensor: ir.Value
     axis: int
 
 
-class Check(NamedTuple):
+class ReshapeCheck(NamedTuple):
     """A Reshape that compares sizes of its result with those of another input along the same axes.
 
     Args:
@@ -40,7 +40,7 @@ class Check(NamedTuple):
     other: ir.Value
     mask: ir.Value
 
-    def compares(self, left: Size, right: Size) -> bool:
+    def compares(self, left: AxisSize, right: AxisSize) -> bool:
         """Return whether two sizes lie along the same axis of the two tensors."""
         return left.axis == right.axis and {left.tensor, right.tensor} == {self.checked, self.other}
 
@@ -53,7 +53,7 @@ def stored_shape(graph: ir.Graph, reshape: ir.Node) -> Sequence[ir.Node]:
         return ()
     checks = list(_checks(graph))
     numbers: list[int] = []
-    compared: list[tuple[Check, int]] = []
+    compared: list[tuple[ReshapeCheck, int]] = []
     for axis, part in enumerate(maker.inputs):
         number, size = _number(part), _said(part)
         if number is None and size is None:
@@ -61,7 +61,7 @@ def stored_shape(graph: ir.Graph, reshape: ir.Node) -> Sequence[ir.Node]:
         numbers.append(number or 0)
         if size is None:
             continue
-        own = _traced(Size(value, axis))
+        own = _traced(AxisSize(value, axis))
         check = None if own == size else next((check for check in checks if check.compares(own, size)), None)
         if own != size and check is None:
             return ()
@@ -79,16 +79,16 @@ def _number(part: ir.Value | None) -> int | None:
     return int(array.item()) if array is not None and array.size == 1 and array.item() > 0 else None
 
 
-def _said(part: ir.Value | None) -> Size | None:
+def _said(part: ir.Value | None) -> AxisSize | None:
     """Return whose size a part of a shape is, if it is a single one."""
     maker = part.producer() if part is not None else None
     if maker is None or maker.op_type != "Shape" or maker.inputs[0] is None:
         return None
     start, end = (maker.attributes[key].as_int() if key in maker.attributes else 0 for key in ("start", "end"))
-    return _traced(Size(maker.inputs[0], start)) if start >= 0 and end == start + 1 else None
+    return _traced(AxisSize(maker.inputs[0], start)) if start >= 0 and end == start + 1 else None
 
 
-def _traced(size: Size) -> Size:
+def _traced(size: AxisSize) -> AxisSize:
     """Return the size that one is a copy of, through operators that keep it."""
     # Gather along another axis, and a Reshape with 0 there, keep a size
     maker = size.tensor.producer()
@@ -102,10 +102,10 @@ def _traced(size: Size) -> Size:
     else:
         numbers = maker.inputs[1].const_value if maker.op_type == "Reshape" and maker.inputs[1] is not None else None
         keeps = numbers is not None and size.axis < numbers.size and numbers.numpy()[size.axis] == 0
-    return _traced(Size(source, size.axis)) if keeps else size
+    return _traced(AxisSize(source, size.axis)) if keeps else size
 
 
-def _checks(graph: ir.Graph) -> Iterator[Check]:
+def _checks(graph: ir.Graph) -> Iterator[ReshapeCheck]:
     """Yield the checks of two inputs along all their axes."""
     for reshape in graph:
         target = reshape.inputs[1] if reshape.op_type == "Reshape" else None
@@ -116,10 +116,10 @@ def _checks(graph: ir.Graph) -> Iterator[Check]:
         if other is None or mask is None or mask.const_value is None or other.shape is None:
             continue
         if mask.const_value.size == len(other.shape):
-            yield Check(reshape.outputs[0], other, mask)
+            yield ReshapeCheck(reshape.outputs[0], other, mask)
 
 
-def _compare_too(check: Check, axis: int) -> None:
+def _compare_too(check: ReshapeCheck, axis: int) -> None:
     """Make a check compare one more axis, in place."""
     import onnx_ir as ir
 

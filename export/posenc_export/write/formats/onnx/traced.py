@@ -17,7 +17,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from posenc_export.common.errors import ExportFailed, check_machine, first_line
-from posenc_export.write.formats import Digests, Request, quiet
+from posenc_export.write.formats import Digests, WriteRequest, quiet
 from posenc_export.write.formats.capture import GRAPH, Findings
 from posenc_export.write.formats.libraries import replaced
 from posenc_export.write.formats.linspace import dynamic_linspace
@@ -37,7 +37,7 @@ CHECK = "check_forward_args"
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedGraph:
     """A graph as that exporter wrote it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Traced:
         return model
 
 
-def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool) -> Traced:
+def traced(encoding: Encoding, request: WriteRequest, reason: str, *, branches: bool) -> TracedGraph:
     """Return the graph of a module, by running it twice; raise ExportFailed where that may not be all that it does.
 
     Args:
@@ -84,7 +84,7 @@ def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool)
     # sizes or numbers that the graph keeps differ between two runs
     if second != first:
         raise ExportFailed(f"{NAME} keeps sizes or numbers of the inputs that it traces with")
-    return Traced(first, Findings((note_of(reason),)))
+    return TracedGraph(first, Findings((note_of(reason),)))
 
 
 def note_of(reason: str) -> str:

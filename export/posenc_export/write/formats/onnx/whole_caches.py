@@ -16,7 +16,7 @@ from torch import nn
 
 from posenc.encoding import NoTables
 from posenc.joins.apply_rotary import ApplyRotary
-from posenc.joins.rotated import CosSin, Explicit, Rotated
+from posenc.joins.rotated import CosSin, ExplicitRotation, Rotated
 from posenc.sources.rotary.angles import AxialAngles, StaticAngles, alike
 from posenc_export.write.formats.rewriting import shallow_copy
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Ids(nn.Module):
+class RowIds(nn.Module):
     """What stands for a source of angles where an operator looks them up: ids of rows, in the place of cos and sin."""
 
     none: Tensor
@@ -146,7 +146,7 @@ def with_whole_caches(part: nn.Module, op: str) -> nn.Module:
     if not isinstance(part, Rotated):
         return part
     angles, rotary, sections = part.angles, part.apply_rotary, None
-    if op == "microsoft-mrope" and isinstance(part, Explicit) and isinstance(angles, AxialAngles):
+    if op == "microsoft-mrope" and isinstance(part, ExplicitRotation) and isinstance(angles, AxialAngles):
         sections = sections_of(angles)
     if not isinstance(rotary, ApplyRotary) or (sections is None and not isinstance(angles, StaticAngles)):
         return part
@@ -156,7 +156,7 @@ def with_whole_caches(part: nn.Module, op: str) -> nn.Module:
         tables = angles.tables()
         if tables.kind == "rows":
             copied = shallow_copy(part)
-            copied._modules["angles"] = Ids(tables.end)
+            copied._modules["angles"] = RowIds(tables.end)
             (rows,) = tables.arrays.values()
             copied._modules["apply_rotary"] = WholeCacheOperator(rotary, op, rows, sections)
             return copied

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_export.write.formats.onnx.operators import ONNX
-from posenc_export.write.formats.onnx.providers.lists import Kernel, ProviderList, Source, provider_lists
+from posenc_export.write.formats.onnx.providers.lists import Kernel, ListOrigin, ProviderList, provider_lists
 from posenc_export.write.formats.onnx.providers.nodes import UNKNOWN, Slot, TypedNode, typed_nodes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["Answer", "Group", "Placement", "answer", "placements"]
+__all__ = ["Answer", "NodeGroup", "Placement", "answer", "placements"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Group:
+class NodeGroup:
     """Nodes of a file of one operator for which an answer and its reason are the same."""
 
     domain: str
@@ -62,9 +62,9 @@ class Placement:
     provider: str
     nodes: int
     taken: int
-    left: tuple[Group, ...]
-    unknown: tuple[Group, ...]
-    source: Source
+    left: tuple[NodeGroup, ...]
+    unknown: tuple[NodeGroup, ...]
+    source: ListOrigin
 
 
 def placements(model: ModelProto) -> tuple[Placement, ...]:
@@ -140,7 +140,7 @@ def _placement(provider: ProviderList, nodes: list[TypedNode]) -> Placement:
     return Placement(provider.title, len(nodes), taken, left, unknown, provider.source)
 
 
-def _groups(answers: Iterable[tuple[TypedNode, Answer]], taken: bool | None) -> Iterator[Group]:
+def _groups(answers: Iterable[tuple[TypedNode, Answer]], taken: bool | None) -> Iterator[NodeGroup]:
     counts = Counter((node.domain, node.name, node.since, one.why) for node, one in answers if one.taken is taken)
     for (domain, name, since, why), count in sorted(counts.items()):
-        yield Group(domain, name, since, count, why)
+        yield NodeGroup(domain, name, since, count, why)

@@ -27,7 +27,7 @@ ORDER = (
 
 
 @dataclass(frozen=True)
-class Source:
+class ListOrigin:
     """Where a list is from: a repository, a commit of it, that commit's date, the release and the files."""
 
     repository: str
@@ -71,7 +71,7 @@ class ProviderList:
     matching: Matching
     opset: int | None
     every: frozenset[str] | None
-    source: Source
+    source: ListOrigin
     kernels: Mapping[str, Mapping[str, tuple[Kernel, ...]]]
     signatures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
@@ -98,7 +98,7 @@ def _read(path: Path) -> ProviderList:
         domain: {name: tuple(_kernel(*row) for row in rows) for name, rows in operators.items()}
         for domain, operators in data["kernels"].items()
     }
-    source = Source(**{**data["source"], "paths": tuple(data["source"]["paths"])})
+    source = ListOrigin(**{**data["source"], "paths": tuple(data["source"]["paths"])})
     every = frozenset(data["every"].split()) if data["every"] else None
     signatures = {name: (tuple(ins), tuple(outs)) for name, (ins, outs) in data["signatures"].items()}
     return ProviderList(data["title"], data["matching"], data["opset"], every, source, kernels, signatures)
