@@ -7,6 +7,8 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
+from posenc.formulas.parts.distances import by_distance
+from posenc.parameters import Value
 from posenc.ports import Array, Floats, Integers
 
 
@@ -48,9 +50,15 @@ def added_values(call: Call, *, rows: ClippedTable) -> tuple[Array]:
     return (np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2),)
 
 
-@fits("index", family="relative")
+@fits("index", "lookup", "distances", family="relative", last=True)
 def fit(seen: Observation) -> Iterator[Guess]:
-    """Guess how many rows lie on either side from the row of distance 0, and from where rows repeat."""
+    """Guess how many rows lie on either side from the row of distance 0, and from where rows repeat, or are zeros."""
+    of_kind = {"index": _of_columns, "lookup": _of_rows, "distances": _among_zeros}
+    yield from of_kind[seen.kind](seen)
+
+
+def _of_columns(seen: Observation) -> Iterator[Guess]:
+    """Guess the rows from columns of scores, one for each row, that queries and keys choose."""
     queries, keys = seen.numbers.shape
     relative = np.arange(keys) - (np.arange(queries) + keys - queries)[:, None]
     at_zero, last = int(seen.numbers[relative == 0][0]), int(seen.numbers.max())
@@ -63,3 +71,41 @@ def fit(seen: Observation) -> Iterator[Guess]:
             continue  # nothing is clipped in sight: other encodings count distances, too
         left, right = (before, after) if distance == "key_minus_query" else (after, before)
         yield Guess({"left": left, "right": right, "distance": distance}, index)
+
+
+def _of_rows(seen: Observation) -> Iterator[Guess]:
+    """Guess the rows from those of a stored table that distances choose, clipped in sight or not."""
+    queries, keys = seen.numbers.shape
+    indices = by_distance(seen.numbers)
+    if indices is None or len(np.unique(indices.values)) < 2:
+        return
+    of_places = np.arange(keys) - np.arange(queries)[:, None] + queries - 1
+    values = indices.values.astype(np.int64)
+    lowest, highest = int(values.min()), int(values.max())
+    # the last query stands at the last key, where earlier keys are cached; else both begin at 0
+    for past in dict.fromkeys((keys - queries, 0)):
+        distances = indices.distances() - past
+        at_zero = int(values[distances == 0][0]) if 0 in distances else None
+        for sign, distance in ((1, "key_minus_query"), (-1, "query_minus_key")):
+            if at_zero is None or highest - lowest < 2:
+                continue
+            # where no distance is clipped, the table alone tells how far its rows go
+            steps = sign * distances + at_zero
+            before, after = at_zero, seen.rows - 1 - at_zero
+            left, right = (before, after) if sign > 0 else (after, before)
+            read: dict[str, Value] = {"left": left, "right": right, "distance": distance, "rows": seen.rows}
+            name = "clipped" if (steps < lowest).any() or (steps > highest).any() else "distances"
+            # rows that are added to scores, and not multiplied with queries, are no scheme
+            yield Guess(read, np.clip(steps, lowest, highest)[of_places], name, typed={})
+
+
+def _among_zeros(seen: Observation) -> Iterator[Guess]:
+    """Guess that stored rows stand in the middle of zeros, for distances farther off (VITS)."""
+    for table in seen.stored:
+        beyond = (len(seen.numbers) - len(table)) // 2
+        if beyond < 1 or len(seen.numbers) != len(table) + 2 * beyond or not len(table) % 2 or not table.any(1).all():
+            continue
+        side = len(table) // 2
+        sizes: dict[str, Value] = {"head_dim": table.shape[1], "left": side, "right": side, "beyond": "zero"}
+        rows = np.pad(table.astype(np.float64), ((beyond, beyond), (0, 0)))
+        yield Guess({**sizes, "rows": len(table)}, rows, "clipped", typed=sizes)

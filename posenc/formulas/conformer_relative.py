@@ -1,12 +1,14 @@
 """Relative positions of Conformers (arXiv:2005.08100): rows of distances, and scores moved to their keys."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.rows import waves
+from posenc.formulas.parts.sinusoids import distances_of, is_even
 from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import Array
 
@@ -40,9 +42,13 @@ def chunk_shift_reference(call: Call) -> tuple[Array]:
     return (by_key,)
 
 
-@fits("rows", family="relative")
+@fits("rows", "taken", family="relative")
 def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the base from sines and cosines by turns that go back from row to row: both ways, or behind alone."""
+    if seen.kind == "taken":
+        # as many distances below zero as above
+        yield from (replace(guess, name="conformer") for guess in distances_of(seen) if is_even(guess))
+        return
     half, count = seen.width // 2, len(seen.numbers)
     if len(seen.places) != 1 or seen.width % 2 or count < 4:
         return

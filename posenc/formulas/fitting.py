@@ -1,6 +1,6 @@
 """Formulas asked backward: from numbers that somebody's graph holds to the scheme, and the parameters, that make them.
 
-    @fits("rows")
+    @fits("rows", family="grid")
     def fit(seen: Observation) -> Iterator[Guess]:
         for base in bases_of(seen):
             yield Guess({"dim": 16, "base": base}, rows_of(seen.sizes, dim=16, base=base))
@@ -13,21 +13,27 @@ nothing says that the numbers are not its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.families import FAMILIES, Family, Traits
 from posenc.parameters import Value
-from posenc.ports import BATCH, SEQ, Array, Axis, Integers, Port, Positions
+from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
 
+T = TypeVar("T")
 AXES = ("a", "b", "c", "d")
 """Names of axes of places, in the call that was seen."""
+NEAR = 64
+"""Places of a rotation that must be finite: later ones of half precision may not be."""
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
-Kind = Literal["rows", "rotation", "bias", "index", "factor"]
+Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "taken", "features", "coordinates", "factor"]
+Parameter = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
+Exact = Callable[[Integers], Floats]
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,21 @@ class Observation:
         kind: How they do, and with that their axes; places are those of a sequence (n,) or of a grid (h, w), (f, h, w):
             "rows" are added to data, (*places, features); "rotation" turns pairs of features, cos + i sin times a
             factor, (*places, pairs), or (*places, heads, pairs) where heads turn apart; "bias" is added to scores,
-            (heads, queries, keys); "index" chooses among scores, integers (queries, keys); a "factor" multiplies
-            queries, (n,).
+            (heads, queries, keys), NaN where a mask leaves a key out; "index" chooses among scores, and "lookup"
+            among the rows of a table, integers (queries, keys); rows of "distances" are multiplied with queries,
+            (distances, features); rows that are "taken" go into a weight, (n, features), and so do "features" of
+            numbers that come in, (numbers, features), and "coordinates" of differences in a window, (rows, columns, 2);
+            a "factor" multiplies queries, (n,).
         numbers: In the dtype of the graph.
         spacing: The distance from 1 to the next number, in the dtype that they were rounded to.
         first: The position of the first place, where a graph is given positions.
         layout: Which features of a head are a pair, of a rotation: "halves", "interleaved", "axis_halves".
         head_dim: Features of a head, of a rotation; 0 where that is not known.
         stored: The tables that the numbers were made of.
-        positions: Of queries and of keys, of a bias; None where queries are the last of the keys.
+        rows: How many rows the table has that a lookup chooses among.
+        at: The numbers whose features were seen.
+        positions: Of queries and of keys, of a bias, which are None where queries are the last of the keys; of places,
+            of a rotation, where they are not counted from the first.
     """
 
     kind: Kind
@@ -56,7 +68,16 @@ class Observation:
     layout: str = ""
     head_dim: int = 0
     stored: tuple[Array, ...] = ()
-    positions: tuple[Integers, Integers] | None = None
+    rows: int = 0
+    at: Floats | None = None
+    positions: tuple[Integers, ...] | None = None
+    _measured: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
+
+    def measured(self, measure: Callable[[Observation], T]) -> T:
+        """Return what a function measures of it, which several formulas may ask for."""
+        if measure not in self._measured:
+            self._measured[measure] = measure(self)
+        return cast(T, self._measured[measure])
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -73,37 +94,102 @@ class Observation:
         """How far numbers may be from the formula's: they were rounded, and angles of float32 lose with the place."""
         return 2 * self.spacing + OF_ANGLES * (self.first + max(self.places, default=1))
 
-    def agrees(self, expected: Array) -> bool:
-        """Return whether these numbers are the expected ones, within what their dtype can tell apart."""
-        if expected.shape != self.numbers.shape:
+    @property
+    def is_whole(self) -> bool:
+        """Whether no mask leaves a key out."""
+        return not np.isnan(self.numbers).any()
+
+    def agrees(self, guess: Guess) -> bool:
+        """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
+        count = len(guess.numbers)
+        if guess.numbers.shape != self.numbers[:count].shape or not count:
             return False
-        if self.kind == "index":
-            return bool(np.array_equal(expected, self.numbers))
-        scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-        wide = self.numbers if np.iscomplexobj(self.numbers) else self.numbers.astype(np.float64)
-        return bool(np.abs(wide - expected).max(initial=0.0) <= self.tolerance * scale)
+        if self.kind in ("index", "lookup"):
+            return bool((self.numbers == guess.numbers).all())
+        scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
+        return self.off(guess) <= max(self.tolerance, guess.tolerance) * scale
+
+    def off(self, guess: Guess) -> float:
+        """Return the largest absolute difference from the numbers of a guess."""
+        seen = self.numbers[: len(guess.numbers)]
+        wide = seen if np.iscomplexobj(seen) else seen.astype(np.float64)
+        off = np.abs(wide - guess.numbers)
+        return float((off if self.is_whole else off[~np.isnan(off)]).max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class Guess:
-    """Parameters that may explain an observation, and the numbers that the formula gives for them, in its form."""
+    """Parameters that may explain an observation, and the numbers that the formula gives for them, in its form.
+
+    Args:
+        parameters: By the names of the scheme, and what else was read.
+        numbers: In the form of the observation, or those of the first places alone, where later ones are noise.
+        name: The form within the scheme, in words; empty for the scheme itself.
+        typed: The parameters as they are typed, where these are not all; empty where no scheme has such a form.
+        exact: Positions, or distances, to numbers in float64.
+        also: Other parameters that give the same numbers, in words.
+        moved: Distances whose row is not the formula's: they lie on an edge that floats miss.
+        tolerance: How far numbers may be off, where a graph rounds more than the result.
+    """
 
     parameters: Mapping[str, Value]
     numbers: Array
+    name: str = ""
+    typed: Mapping[str, Value] | None = None
+    exact: Exact | None = None
+    also: tuple[str, ...] = ()
+    moved: tuple[int, ...] = ()
+    tolerance: float = 0.0
 
 
 @dataclass(frozen=True)
-class SchemeMatch:
-    """The scheme that an observation is of, with its parameters, and the word of inspections for its kind."""
+class Form:
+    """What numbers are: a scheme with its parameters, or what inspections say of numbers that no scheme has.
 
-    family: str
-    scheme: str
-    parameters: Mapping[str, Value]
+    Args:
+        family: The kind of encoding.
+        name: The form within it: a rope type, a layout, "table" where there is no closed form.
+        parameters: By the names that schemes give them, and what else was read: rows, offset and others.
+        exact: The numbers in float64 at given positions; None where they follow no formula.
+        also: Other forms that fit as well, in words.
+        moved: Distances whose row is not the form's, or is up to how a runtime rounds half precision.
+        scheme: The scheme whose formula gives the numbers; empty where none does.
+        typed: The parameters of the scheme.
+        off: The largest absolute difference of the numbers that were seen.
+    """
+
+    family: Family
+    name: str
+    parameters: Mapping[str, Parameter]
+    exact: Exact | None = field(default=None, compare=False)
+    also: tuple[str, ...] = ()
+    moved: tuple[int, ...] = ()
+    scheme: str = ""
+    typed: Mapping[str, Parameter] = field(default_factory=dict)
+    off: float | None = field(default=None, compare=False)
 
     @property
-    def words(self) -> str:
-        """The scheme as it is typed: `sincos_3d -p dim=16 -p base=10000`."""
-        return " ".join([self.scheme, *(f"-p {name}={_typed(value)}" for name, value in self.parameters.items())])
+    def traits(self) -> Traits:
+        """What is true of all encodings of its family."""
+        return FAMILIES[self.family]
+
+    @property
+    def line(self) -> str:
+        """The scheme as it is typed, `sincos_3d -p dim=16 -p base=10000`; empty where there is none."""
+        if not self.scheme:
+            return ""
+        return " ".join([self.scheme, *(f"-p {name}={_typed(value)}" for name, value in self.typed.items())])
+
+    def beside(self, **parameters: Parameter) -> Form:
+        """Return the form with more parameters, which its place in a graph tells, before those of its numbers."""
+        typed = {**parameters, **self.typed} if self.scheme else self.typed
+        return replace(self, parameters={**parameters, **self.parameters}, typed=typed)
+
+
+def spacing_of_dtype(dtype: np.dtype[np.generic]) -> float:
+    """Return the distance from 1 to the next number: of bfloat16 too, which NumPy does not know."""
+    bits = {"float64": 23, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name, 23)
+    return float(2.0**-bits)
 
 
 def call_of(seen: Observation) -> Call:
@@ -133,38 +219,78 @@ class FormulaFit:
 
     scheme: str
     kinds: tuple[Kind, ...]
-    family: str
+    family: Family
     fit: FitFunction
+    last: bool = False
 
 
 FITS: Registry[FormulaFit] = Registry("formula", "posenc.formulas")
 
 
-def fits(*kinds: Kind, family: str) -> Callable[[FitFunction], FitFunction]:
+def fits(*kinds: Kind, family: Family, last: bool = False) -> Callable[[FitFunction], FitFunction]:
     """Register a fit for observations of some kinds; its file has the name of the scheme.
 
     Args:
         kinds: What it explains.
         family: What inspections call encodings of this kind: rotary, grid, window, relative, ...
+        last: It explains some numbers of other formulas, too, which are asked before it.
     """
 
     def register(fit: FitFunction) -> FitFunction:
         scheme = fit.__module__.rpartition(".")[2]
-        FITS.add(scheme, FormulaFit(scheme, kinds, family, fit), fit.__module__)
+        FITS.add(scheme, FormulaFit(scheme, kinds, family, fit, last), fit.__module__)
         return fit
 
     return register
 
 
-def find_scheme(seen: Observation) -> SchemeMatch | None:
-    """Return the first scheme whose formula gives an observation; None where none does."""
-    if not np.isfinite(seen.numbers).all() or not np.ptp(np.abs(seen.numbers)):
+WITHOUT_FIT: Mapping[str, Family] = {"learned": "learned", "mrope": "rotary", "rope_layers": "rotary"}
+"""Schemes whose numbers follow no formula, or that of another scheme, by their families."""
+
+
+def family_of(scheme: str) -> Family | None:
+    """Return what inspections call encodings of a scheme; None where no file shows its numbers."""
+    return FITS[scheme].family if scheme in FITS.names() else WITHOUT_FIT.get(scheme)
+
+
+def find_scheme(seen: Observation) -> Form | None:
+    """Return what the first scheme whose formula gives an observation says of it; None where none does."""
+    if not _tells(seen):
         return None
-    for backward in FITS.values():
+    for backward in sorted(FITS.values(), key=lambda formula: formula.last):
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
-            if seen.agrees(guess.numbers):
-                return SchemeMatch(backward.family, backward.scheme, guess.parameters)
+            if seen.agrees(guess):
+                return _form(backward, guess, seen.off(guess))
     return None
+
+
+def _tells(seen: Observation) -> bool:
+    """Return whether numbers are finite, but where masks leave keys out and far along in a table, and not all alike."""
+    if seen.kind == "rotation":
+        # what turns nothing has a name as well
+        return bool(np.isfinite(seen.numbers[:NEAR]).all())
+    numbers = seen.numbers if seen.is_whole or seen.kind != "bias" else np.nan_to_num(seen.numbers)
+    return bool(np.isfinite(numbers).all() and np.ptp(np.abs(numbers)))
+
+
+def _form(backward: FormulaFit, guess: Guess, off: float) -> Form:
+    typed = _plain(guess.parameters if guess.typed is None else guess.typed)
+    return Form(
+        backward.family,
+        guess.name or backward.scheme,
+        _plain(guess.parameters),
+        guess.exact,
+        guess.also,
+        guess.moved,
+        backward.scheme if typed else "",
+        typed,
+        off,
+    )
+
+
+def _plain(parameters: Mapping[str, Value]) -> dict[str, Parameter]:
+    """Return parameters as an inspection has them: those that say something."""
+    return {name: cast(Parameter, value) for name, value in parameters.items() if value is not None}
 
 
 def _typed(value: Value) -> str:

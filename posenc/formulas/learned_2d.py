@@ -6,6 +6,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, call_of, fits
+from posenc.formulas.parts.grids import axes_of, halves_of
 from posenc.ports import Array, Floats
 
 
@@ -18,7 +19,11 @@ def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: st
     return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)
 
 
-@fits("rows", family="grid")
+FEWEST = 8
+"""How many features of a row learned ones have at least."""
+
+
+@fits("rows", family="grid", last=True)
 def fit(seen: Observation) -> Iterator[Guess]:
     """Find the rows of each half of the features in the tables that the numbers were made of."""
     half = seen.width // 2
@@ -33,6 +38,13 @@ def fit(seen: Observation) -> Iterator[Guess]:
             tables = [part.astype(np.float64) for part in (rows, columns)]
             (expected,) = reference(tables, call_of(seen), order=order, tensor_layout="bhwd")
             yield Guess({"dim": seen.width, "order": order}, expected[0])
+    halves = seen.measured(halves_of)
+    # numbers of no formula: as many as this, which differ by row and by column, are no accident
+    if halves is None or half < FEWEST or seen.stored or None not in seen.measured(axes_of):
+        return
+    if np.ptp(halves.rows.astype(np.float64), axis=0).all():
+        numbers = seen.numbers.astype(np.float64)
+        yield Guess({"dim": seen.width, "order": halves.order}, numbers, "learned rows and columns", typed={})
 
 
 def _holds(table: Array, rows: Array) -> bool:

@@ -1,17 +1,44 @@
 """Rotary position embedding (RoPE, arXiv:2104.09864), with all rope types."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.fitting import Guess, Observation, fits
+from posenc.formulas.fitting import Form, Guess, Observation, Parameter, fits
 from posenc.formulas.parts import rotation
-from posenc.formulas.parts.frequencies import Frequencies, roformer
-from posenc.formulas.parts.turning import bases_of, frequencies_of
-from posenc.parameters import Value
+from posenc.formulas.parts.circles import (
+    FIRST_ROWS,
+    HALVES,
+    ROUNDOFF,
+    SUBNORMAL,
+    Circle,
+    MeasuredFrequencies,
+    circle_of,
+    first_errors,
+    frequencies_at,
+    rounded,
+)
+from posenc.formulas.parts.decimals import shortest
+from posenc.formulas.parts.frequencies import Frequencies
+from posenc.formulas.parts.measured import Fitted, Measured
+from posenc.formulas.parts.turned import backward, rows_of
+from posenc.formulas.rope_types.geometric import geometric_forms
+from posenc.formulas.rope_types.longrope import longrope_forms
+from posenc.formulas.rope_types.ramps import ramp_forms
 from posenc.ports import Array
 from posenc.spec import Spec
+
+LAYOUTS = ("halves", "interleaved")
+ALSO = 12
+"""How many further forms are listed."""
+
+FLOAT32 = 2.0**-22
+"""What frequencies and angles in float32 lose together, relative to them."""
+
+SHARP = 4
+"""How many frequencies must be seen to be numbers of half precision."""
 
 
 def reference(
@@ -30,18 +57,159 @@ def reference(
 
 @fits("rotation", family="rotary")
 def fit(seen: Observation) -> Iterator[Guess]:
-    """Guess the base of one position a token from turns; types that scale frequencies are told by the reader."""
-    if len(seen.places) != 1 or seen.layout not in ("halves", "interleaved"):
+    """Guess the rope type and its parameters from the frequencies of pairs that one position a token turns.
+
+    Frequencies without a closed form are said as they are measured.
+    """
+    if len(seen.places) != 1 or seen.layout not in ("", *LAYOUTS):
         return
-    share = np.arange(seen.width) / seen.width
-    positions = seen.first + np.arange(len(seen.numbers))
-    for base in bases_of(frequencies_of(seen.numbers), share):
-        angle = positions[:, None] * roformer(2 * seen.width, base)
-        named: dict[str, Value] = {
-            "head_dim": seen.head_dim or 2 * seen.width,
-            "rope_theta": base,
-            "layout": seen.layout,
-        }
-        if seen.head_dim > 2 * seen.width:
-            named["rotary_dim"] = 2 * seen.width
-        yield Guess(named, np.exp(1j * angle))
+    positions = np.arange(len(seen.numbers)) + seen.first if seen.positions is None else seen.positions[0]
+    circle = circle_of(seen.numbers.real, seen.numbers.imag)
+    fitted = None if circle is None else frequencies_at(circle, positions)
+    if circle is None or fitted is None:
+        return
+    measured, is_backward = measured_of(circle, fitted)
+    # cosine and sine tables of a spectrogram are circles too
+    if _is_transform(measured):
+        return
+    forms = _forms(measured)
+    if seen.layout and not forms:
+        return  # another formula may say what turns these pairs
+    others = [form.in_words() for form in forms[1:]]
+    if len(others) > ALSO:
+        others = [*others[:ALSO], f"{len(others) - ALSO} more"]
+    read: dict[str, Parameter] = {"inv_freq": tuple(measured.inv_freq.tolist())}
+    inv_freq, amplitude, name = measured.inv_freq, measured.amplitude, "unknown frequencies"
+    if forms:
+        read, inv_freq, amplitude = dict(forms[0].parameters), forms[0].inv_freq, _amplitude(measured, forms[0])
+        name = forms[0].name
+    read["attention_factor"] = amplitude
+    exact = rows_of(inv_freq, amplitude)
+    if is_backward:
+        read["direction"], exact = "backward", backward(exact)
+    # later rows of half precision are noise
+    cosines, sines = np.split(exact(positions[: FIRST_ROWS + 1]), 2, axis=1)
+    place: dict[str, Parameter] = {}
+    if seen.layout:
+        # else the place where they turn tells which features are a pair, and so what is typed
+        place = {"head_dim": seen.head_dim or 2 * seen.width, "rotary_dim": 2 * seen.width, "layout": seen.layout}
+    read = {**place, **read}
+    yield Guess(
+        read,
+        cosines + 1j * sines,
+        name,
+        typed=_scheme(name, read)[1],
+        exact=exact if forms else None,
+        also=tuple(others),
+        tolerance=first_errors(circle, positions, fitted) * circle.amplitude,
+    )
+
+
+def of_heads(form: Form, place: Mapping[str, Parameter]) -> Form:
+    """Return the form of a rotation with what its place in a graph tells, and the scheme that has all of it.
+
+    Args:
+        form: what its numbers say.
+        place: head_dim, rotary_dim, layout and others.
+    """
+    parameters = {**place, **form.parameters}
+    scheme, typed = _scheme(form.name, parameters)
+    return replace(form, parameters=parameters, scheme=scheme, typed=typed)
+
+
+UNSAID = ("frequencies_dtype", "first_feature", "tables")
+"""What no scheme has: frequencies that were rounded, features that do not begin at 0, exchanged tables."""
+HELD = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
+"""Parameters of a rotation that are not those of its type."""
+TYPED = ("linear", "proportional", "llama3", "yarn")
+"""Rope types whose parameters are told by frequencies and their factor alone."""
+
+
+def _scheme(name: str, parameters: Mapping[str, Parameter]) -> tuple[str, dict[str, Parameter]]:
+    """Return the scheme of a rotation and its parameters as they are typed; nothing where no scheme has them."""
+    has_factor = parameters.get("attention_factor", 1.0) != 1.0 and name != "yarn"
+    if has_factor or parameters.get("layout") not in LAYOUTS or not {"head_dim", "rope_theta"} <= parameters.keys():
+        return "", {}
+    if not parameters.keys().isdisjoint(UNSAID):
+        return "", {}
+    width: tuple[str, ...] = ("head_dim",)
+    if name == "mrope" and isinstance(sections := parameters["sections"], tuple):
+        whole = {"sections": tuple(int(section) for section in sections)}
+        return "mrope", whole | _kept(parameters, ("head_dim", "section_layout", "rope_theta", "layout"))
+    # a share of the head is a parameter of its own
+    if (
+        parameters.get("rotary_dim", parameters["head_dim"]) != parameters["head_dim"]
+        and "partial_rotary_factor" not in parameters
+    ):
+        width = ("head_dim", "rotary_dim")
+    typed = _kept(parameters, (*width, "rope_theta", "layout", "direction"))
+    if name in TYPED:
+        typed |= {"rope_type": name, **{key: value for key, value in parameters.items() if key not in HELD}}
+        return "rope", typed | (_kept(parameters, ("attention_factor",)) if name == "yarn" else {})
+    return ("rope", typed) if name == "default" else ("", {})
+
+
+def _kept(parameters: Mapping[str, Parameter], names: tuple[str, ...]) -> dict[str, Parameter]:
+    return {name: parameters[name] for name in names if name in parameters}
+
+
+def _forms(measured: Measured) -> list[Fitted]:
+    """Return the closed forms of frequencies at or above 0, the likeliest first; none where they have none."""
+    if not np.any(measured.inv_freq > measured.error):
+        return [Fitted("no position", {}, np.zeros(measured.pairs))]
+    # a series that half precision rounded comes before settings that would explain what rounding did
+    for forms_of in (geometric_forms, ramp_forms, longrope_forms):
+        for rounded_to, tried in _roundings(measured):
+            if forms := forms_of(tried):
+                notes: dict[str, Parameter] = {"frequencies_dtype": rounded_to} if rounded_to else {}
+                return [replace(forms[0], parameters={**forms[0].parameters, **notes}), *forms[1:]]
+    return []
+
+
+def _is_transform(measured: Measured) -> bool:
+    """Return whether frequencies rise by equal steps: the matrices of Fourier and cosine transforms are so."""
+    steps = np.diff(measured.inv_freq)
+    return measured.pairs > 3 and bool(np.any(steps)) and float(np.ptp(steps)) <= 4 * float(measured.error.max())
+
+
+def measured_of(circle: Circle, fit: MeasuredFrequencies) -> tuple[Measured, bool]:
+    """Return frequencies at or above 0 with all that may have rounded them, and whether pairs turn backward."""
+    certain = fit.inv_freq[np.abs(fit.inv_freq) > 2 * fit.error]
+    backward = bool(certain.size) and bool(np.all(certain < 0))
+    inv_freq = -fit.inv_freq if backward else fit.inv_freq
+    # those that cannot be told from 0 may be measured below it
+    inv_freq = np.where(np.abs(inv_freq) <= fit.error, np.maximum(inv_freq, 0.0), inv_freq)
+    error = fit.error + np.abs(inv_freq) * FLOAT32
+    amplitude_error = (2 * circle.relative + circle.absolute) * circle.amplitude
+    return Measured(inv_freq, error, circle.amplitude, amplitude_error, circle.held_in), backward
+
+
+def _roundings(measured: Measured) -> list[tuple[str, Measured]]:
+    """Return the frequencies as measured, and as what half precision may have made of others."""
+    halves = [(name, _rounded(measured, name)) for name in reversed(HALVES) if _are_halves(measured, name)]
+    if measured.held_in == "float32":
+        return [("", measured), *halves]
+    # what is held in half precision was mostly computed in it too, seen or not
+    return halves or [("", _rounded(measured, measured.held_in))]
+
+
+def _are_halves(measured: Measured, name: str) -> bool:
+    """Tell whether frequencies are numbers of a half precision, known so well that they are not so by chance."""
+    sharp = (measured.error <= ROUNDOFF[name] / 4 * measured.inv_freq) & (measured.inv_freq > 0)
+    held = rounded(measured.inv_freq, name)
+    return int(np.count_nonzero(sharp)) >= SHARP and bool(np.all(np.abs(held - measured.inv_freq) <= measured.error))
+
+
+def _rounded(measured: Measured, name: str) -> Measured:
+    """Return the frequencies with what rounding them to half precision may have changed."""
+    changed = 1.01 * ROUNDOFF[name] * measured.inv_freq
+    least = SUBNORMAL if name == "float16" else 0.0
+    return replace(measured, error=measured.error + np.where(measured.inv_freq > 0, np.maximum(changed, least), 0.0))
+
+
+def _amplitude(measured: Measured, fitted: Fitted) -> float:
+    """Return what the type says, 1, or a short decimal, whichever the amplitude is."""
+    for value in (fitted.attention_factor, 1.0):
+        if value is not None and abs(value - measured.amplitude) <= measured.amplitude_error:
+            return value
+    return shortest(measured.amplitude, measured.amplitude_error)

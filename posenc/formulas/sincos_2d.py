@@ -1,10 +1,13 @@
 """Fixed sines and cosines of the places of a grid: half of the features by the row, half by the column."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Guess, Observation, fits
+from posenc.formulas.parts.grids import sines_of
 from posenc.ports import Array, Floats
 
 
@@ -48,3 +51,13 @@ def reference(call: Call, *, parameters: Sincos2dParameters) -> tuple[Array]:
         # (2, 1, h, w, pairs) -> (1, h, w, pairs, 2) -> (1, h, w, 2 pairs)
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
     return (call.values[0].astype(np.float64) + rows if parameters.output == "add" else rows,)
+
+
+@fits("rows", family="grid")
+def fit(seen: Observation) -> Iterator[Guess]:
+    """Guess the base from the sinusoids of the places of rows and of columns, counted from 0."""
+    found = seen.measured(sines_of)
+    if found is not None and not found.is_of_detr:
+        read = found.parameters("base")
+        known = ("dim", "base", "order", "layout", "spacing")
+        yield found.guess(seen, "base", {name: read[name] for name in known} if read.keys() <= {*known} else {})

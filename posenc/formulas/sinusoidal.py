@@ -1,10 +1,14 @@
 """The sinusoidal encoding of "Attention Is All You Need" (arXiv:1706.03762, section 3.5)."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Guess, Observation, fits
+from posenc.formulas.parts.sinusoids import sinusoid
+from posenc.parameters import Value
 from posenc.ports import Array, Floats
 
 
@@ -30,17 +34,15 @@ def reference(call: Call, *, rows: SinusoidParameters, scale: float, scale_x: fl
     d = call.values[0].shape[2] if rows.width is None else rows.width
     # (batch, seq, 1)
     positions = call.positions[..., call.picked, None].astype(np.float64)
-    y = scale * _waves(positions, d, rows)
-    if rows.padding_row is not None:
-        y = np.where(positions == rows.padding_row, 0.0, y)
+    y = scale * rows_at(positions, d, rows)
     if not (add and call.values):
         return (y,)
     grown = d**0.5 if isinstance(scale_x, str) else scale_x
     return (call.values[0][:, call.picked].astype(np.float64) * grown + y,)
 
 
-def _waves(positions: Floats, d: int, rows: SinusoidParameters) -> Floats:
-    """Return sines and cosines of every column: (..., 1) -> (..., d)."""
+def rows_at(positions: Floats, d: int, rows: SinusoidParameters) -> Floats:
+    """Return the rows of positions, without a scale of their own: (..., 1) -> (..., d)."""
     column = np.arange(d)
     # with an odd d there is one sine more; fairseq's spacing leaves the last column 0
     sines = d // 2 if rows.half else (d + 1) // 2
@@ -51,4 +53,30 @@ def _waves(positions: Floats, d: int, rows: SinusoidParameters) -> Floats:
     # (batch, seq, 1) / (d,)
     angle = positions / np.power(float(rows.base), exponent)
     waves: Floats = np.where(is_cosine, np.cos(angle), np.sin(angle))
-    return waves * (column < 2 * sines)
+    waves *= column < 2 * sines
+    return waves if rows.padding_row is None else np.where(positions == rows.padding_row, 0.0, waves)
+
+
+@fits("rows", "taken", family="sinusoidal")
+def fit(seen: Observation) -> Iterator[Guess]:
+    """Guess the layout, base and spacing of rows that go up, from any position on, with an amplitude of any size."""
+    found = seen.measured(sinusoid)
+    if found is None or found.step < 0 or found.frequencies.scale != 1.0 or found.start < 0:
+        return
+    more: dict[str, Value] = {"offset": int(found.start)} if found.start else {}
+    if found.padding:
+        more["padding_row"] = int(found.start) + found.padding[0]
+    guess, pairing = found.guess(seen, **more), found.pairing
+    if not pairing.cosines_first:
+        given, padding_row = guess.parameters, int(found.start) + found.padding[0] if found.padding else None
+        is_half = given["spacing"] == "half"
+        rows = SinusoidParameters(
+            pairing.width, found.frequencies.base, pairing.layout == "interleaved", is_half, padding_row, 1.0
+        )
+        positions = found.start + np.arange(len(guess.numbers), dtype=np.float64)[:, None]
+        expected = found.amplitude * rows_at(positions, pairing.width, rows)
+        # a series of another divisor is none that the scheme has
+        if np.abs(expected - guess.numbers).max() <= guess.tolerance:
+            typed = {name: value for name, value in given.items() if name != "offset"}
+            guess = replace(guess, numbers=expected, typed=typed)
+    yield guess

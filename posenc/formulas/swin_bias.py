@@ -1,5 +1,6 @@
 """The relative position bias of Swin (arXiv:2103.14030, section 3.2) and of BEiT (arXiv:2106.08254)."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,7 +8,8 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts.resampling import Resampling, resampled
-from posenc.formulas.parts.windows import of_places
+from posenc.formulas.parts.windows import of_differences, of_places, window_of
+from posenc.parameters import Value
 from posenc.ports import Array, Floats
 
 
@@ -38,33 +40,38 @@ def reference(
     return (call.values[0].astype(np.float64) + by_head if add else by_head,)
 
 
-@fits("bias", family="window")
+FEWEST = 4
+"""How many different numbers of a head a learned bias has at least: few are a mask's."""
+
+
+@fits("bias", "lookup", family="window")
 def fit(seen: Observation) -> Iterator[Guess]:
-    """Guess the window from rectangles of as many places, and take the table from the bias itself.
+    """Guess the window, of an image or a video, in which differences of places say all of a bias, or of indices.
 
     What the distance on a line says alone is no window: that symmetry must be broken.
     """
-    heads, tokens = seen.numbers.shape[:2]
-    if seen.numbers.shape[2] != tokens or _is_of_a_line(seen.numbers):
+    if not seen.is_whole or seen.numbers.shape[-1] != seen.numbers.shape[-2]:
         return
-    yield from _resized(seen)
-    # a table may be named only where as many numbers are stored as it has
-    room = max((table.size for table in seen.stored), default=0)
-    for class_token in (False, True):
-        places = tokens - class_token
-        for height in (side for side in range(2, places) if places % side == 0):
-            width = places // height
-            if heads * (2 * height - 1) * (2 * width - 1) > room:
-                continue
-            of_places = seen.numbers[:, class_token:, class_token:].astype(np.float64)
-            named = {"heads": heads, "window": (height, width), "class_token": class_token}
-            table = _table(of_places, (height, width))
-            if class_token:
-                first = seen.numbers.astype(np.float64)
-                table = np.concatenate([table, first[:, 0, 1:2].T, first[:, 1:2, 0].T, first[:, 0, :1].T])
-            call = call_of(seen)
-            (bias,) = reference(call, table=table, window=(height, width), cubic=False, fixed=True, add=False)
-            yield Guess(named, bias[0])
+    different = len(np.unique(seen.numbers if seen.kind == "lookup" else seen.numbers[0]))
+    if different < (seen.numbers.shape[0] if seen.kind == "lookup" else FEWEST):
+        return
+    found = window_of(seen.numbers)
+    if found is not None:
+        sides, class_token = found
+        heads = {"heads": len(seen.numbers)} if seen.kind == "bias" else {}
+        read: dict[str, Value] = {**heads, "window": sides, **({"class_token": True} if class_token else {})}
+        count = math.prod(2 * side - 1 for side in sides) + 3 * class_token
+        # a scheme has windows of images, and a row for each difference
+        typed = read if len(sides) == 2 and seen.rows in (0, count) else {}
+        rows = {"rows": seen.rows} if seen.rows else {}
+        # a table is named only where as many numbers are stored as it has
+        if seen.rows or max((table.size for table in seen.stored), default=0) >= len(seen.numbers) * count:
+            inner = of_differences(seen.numbers[..., class_token:, class_token:], sides)
+            numbers = seen.numbers.copy()
+            numbers[..., class_token:, class_token:] = inner
+            yield Guess({**read, **rows}, numbers, "table", typed=typed)
+    if seen.kind == "bias":
+        yield from _resized(seen)
 
 
 def _resized(seen: Observation) -> Iterator[Guess]:
@@ -82,18 +89,3 @@ def _resized(seen: Observation) -> Iterator[Guess]:
                     (bias,) = reference(call_of(x), table=rows, window=window, cubic=cubic, fixed=False, add=False)
                     named = {"heads": heads, "window": window}
                     yield Guess({**named, "interpolation": "bicubic" if cubic else "bilinear"}, bias[0])
-
-
-def _table(bias: Floats, window: tuple[int, int]) -> Floats:
-    """Return a row of heads for each difference of rows, and of columns: (heads, places, places) -> (rows, heads)."""
-    height, width = window
-    row, column = np.divmod(np.arange(height * width), width)
-    down, across = row[:, None] - row + height - 1, column[:, None] - column + width - 1
-    grid = np.zeros((2 * height - 1, 2 * width - 1, len(bias)))
-    grid[down, across] = np.moveaxis(bias, 0, -1)
-    return grid.reshape(-1, len(bias))
-
-
-def _is_of_a_line(bias: Array) -> bool:
-    """Return whether a bias is the same along every diagonal."""
-    return bool(np.array_equal(bias[:, 1:, 1:], bias[:, :-1, :-1]))

@@ -17,13 +17,17 @@ Weights = tuple[Floats, Floats, Floats]
 def logits(weights: Weights, sides: tuple[int, int], pretrained: int | tuple[int, ...]) -> Floats:
     """Return what the network says of every pair of differences in float64: (rows, heads)."""
     first, bias, second = weights
-    coordinates = []
+    places = coordinates(sides, pretrained).reshape(-1, 2)
+    return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
+
+
+def coordinates(sides: tuple[int, ...], pretrained: int | tuple[int, ...]) -> Floats:
+    """Return what the network takes of every pair of differences in float64: (2 height - 1, 2 width - 1, 2)."""
+    lines = []
     for side, n in zip(sides, np.broadcast_to(pretrained, 2).tolist(), strict=True):
         difference = np.arange(1 - side, side) * 8.0 / max(1, (n or side) - 1)
-        coordinates.append(np.sign(difference) * np.log2(np.abs(difference) + 1) / 3)
-    # (2h - 1,), (2w - 1,) -> ((2h - 1) * (2w - 1), 2): every pair of differences
-    places = np.stack(np.meshgrid(*coordinates, indexing="ij"), -1).reshape(-1, 2)
-    return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
+        lines.append(np.sign(difference) * np.log2(np.abs(difference) + 1) / 3)
+    return np.stack(np.meshgrid(*lines, indexing="ij"), -1)
 
 
 def reference(
@@ -45,11 +49,46 @@ def reference(
 
 LARGEST = 64
 """Up to which side of the window that a model was pretrained with is tried."""
+CLOSE = 0.02
+"""How far a side that is read of a coordinate may be from a whole number."""
 
 
-@fits("bias", family="window")
+@fits("bias", "coordinates", family="window")
 def fit(seen: Observation) -> Iterator[Guess]:
+    """Guess the window that a network was pretrained with, from what it takes in, or from the bias that it gives."""
+    yield from _of_coordinates(seen) if seen.kind == "coordinates" else _of_bias(seen)
+
+
+def _of_coordinates(seen: Observation) -> Iterator[Guess]:
+    """Guess the window from the last coordinate of a line of rows, and of columns, which the formula backward says."""
+    rows, columns = seen.numbers.shape[:2]
+    if min(rows, columns) < 3 or not (rows % 2 and columns % 2):
+        return
+    sides = (rows // 2 + 1, columns // 2 + 1)
+    last = np.abs(np.array([seen.numbers[-1, 0, 0], seen.numbers[0, -1, 1]], np.float64))
+    step = (np.exp2(3 * last) - 1) / 8 / (np.array(sides) - 1)
+    if not np.all(step > 0):
+        return
+    trained = np.rint(1 / step + 1)
+    if np.all((np.abs(1 / step + 1 - trained) < CLOSE) & (trained > 1)):
+        window = tuple(int(side) for side in trained)
+        grid = coordinates(sides, window)
+        flat = grid.reshape(-1, 2)
+        # the network is not among what comes in: its sizes are not known
+        yield Guess(
+            {"window": sides, "pretrained_window": window},
+            grid,
+            "continuous",
+            typed={},
+            exact=lambda positions: np.asarray(flat[positions]),
+            tolerance=1e-4 + 4 * seen.spacing,
+        )
+
+
+def _of_bias(seen: Observation) -> Iterator[Guess]:
     """Find the network among what is stored, and guess the window that it was pretrained with."""
+    if not seen.is_whole or seen.numbers.shape[1] != seen.numbers.shape[2]:
+        return
     heads, places = seen.numbers.shape[:2]
     for weights in _networks(seen.stored, heads):
         for height in (side for side in range(2, places) if places % side == 0):

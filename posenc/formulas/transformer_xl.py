@@ -1,6 +1,7 @@
 """The relative positions of Transformer-XL (arXiv:1901.02860, appendix B) and XLNet (arXiv:1906.08237)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.rows import waves
+from posenc.formulas.parts.sinusoids import distances_of, is_even
 from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import SEQ, Array, Axis
 
@@ -43,9 +45,13 @@ def shift_reference(call: Call, *, attention: Attention) -> tuple[Array]:
     return (np.where(exists, picked.astype(np.float64), 0.0),)
 
 
-@fits("rows", family="relative")
+@fits("rows", "taken", family="relative")
 def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the base from sines and cosines that turn back from row to row, down to distance 0 or below."""
+    if seen.kind == "taken":
+        # Conformers have as many distances below zero as above; Transformer-XL stops at 0, XLNet anywhere
+        yield from (replace(guess, name="transformer_xl") for guess in distances_of(seen) if not is_even(guess))
+        return
     half, count = seen.width // 2, len(seen.numbers)
     if len(seen.places) != 1 or seen.width % 2 or count < 4:
         return

@@ -1,12 +1,8 @@
 """RoFormer's frequencies."""
 
-from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.formulas.parts.frequencies import Frequencies
+from posenc.formulas.rope_types.default import reference
 from posenc.rope_types import geometric, rope_type
-
-
-def reference(dim: int, rope_theta: float, length: int) -> Frequencies:
-    """Return theta_i of equation 15, for the judge."""
-    return Frequencies(roformer(dim, rope_theta))
 
 
 @rope_type("default", paper="arXiv:2104.09864", samples=({},), reference=reference)

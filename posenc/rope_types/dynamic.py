@@ -1,8 +1,7 @@
 """Dynamic NTK: the base grows with the call."""
 
-import numpy as np
-
 from posenc.formulas.parts.frequencies import Frequencies
+from posenc.formulas.rope_types.dynamic import reference
 from posenc.rope_types import Rope, geometric, rope_type
 from posenc.sincos import computed_sincos
 from posenc.sources.rotary.ntk import DynamicNtkAngles
@@ -16,16 +15,6 @@ def _in_graph(rope: Rope, spec: Spec) -> DynamicNtkAngles:
     return DynamicNtkAngles(
         computed_sincos(spec), rope.dim, rope.rope_theta, factor=factor, original=context, backward=rope.backward
     )
-
-
-def reference(dim: int, rope_theta: float, length: int, *, factor: float, max_position_embeddings: int) -> Frequencies:
-    """Return (rope_theta alpha^(d / (d - 2)))^(-2 i / d) with alpha = 1 + factor * (how much longer a call is).
-
-    Source: https://www.reddit.com/r/LocalLLaMA/comments/14mrgpr, where alpha is factor l / L - (factor - 1).
-    """
-    beyond = max(length - max_position_embeddings, 0) / max_position_embeddings
-    i, alpha = np.arange(dim // 2), 1 + factor * beyond
-    return Frequencies(np.exp(-2 * i / dim * np.log(float(rope_theta)) - 2 * i / (dim - 2) * np.log(alpha)))
 
 
 @rope_type(

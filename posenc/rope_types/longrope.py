@@ -4,32 +4,9 @@ import math
 
 import numpy as np
 
-from posenc.formulas.parts.frequencies import Frequencies, context_ratio, roformer
+from posenc.formulas.parts.frequencies import Frequencies
+from posenc.formulas.rope_types.longrope import reference
 from posenc.rope_types import geometric, rope_type, stretch_of
-
-
-def reference(
-    dim: int,
-    rope_theta: float,
-    length: int,
-    *,
-    short_factor: tuple[float, ...],
-    long_factor: tuple[float, ...],
-    original_max_position_embeddings: int,
-    factor: float | None = None,
-    max_position_embeddings: int | None = None,
-    attention_factor: float | None = None,
-) -> Frequencies:
-    """Return 1 / (lambda_i theta^(2 i / d)), equation 2, and sqrt(1 + ln s / ln L), section 3.3 of the authors' code.
-
-    Source: https://github.com/microsoft/LongRoPE, `LongRoPEScaledRotaryEmbedding`.
-    """
-    context = original_max_position_embeddings
-    factors = short_factor if length <= context else long_factor
-    wavelengths = np.asarray(factors) / roformer(dim, rope_theta)
-    s = context_ratio(factor, max_position_embeddings, context)
-    usual = 1.0 if s <= 1 else (1 + np.log2(s) / np.log2(context)) ** 0.5
-    return Frequencies(1 / wavelengths, float(usual) if attention_factor is None else attention_factor)
 
 
 @rope_type(

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from helpers.longer import sinusoids
+from posenc.formulas.fitting import Form
+from posenc.formulas.parts.turned import rows_of
 from posenc_export.read.extend.held import half_steps, held
 from posenc_export.read.extend.layouts import layout_of
-from posenc_export.read.recognise.closed_forms import rows_of
-from posenc_export.read.recognise.named import Form
-from posenc_export.read.recognise.sinusoidal import rows_form
+from posenc_export.read.recognise.lookups import form_of_rows
 from posenc_export.read.values import Array
 
 HALF = np.dtype(ml_dtypes.bfloat16)
@@ -81,7 +81,7 @@ def test_rows_of_sinusoids_keep_their_start_and_their_zeros(offset: int, padding
     whole = sinusoids(200, 16)[offset:].copy()
     if padding is not None:
         whole[padding] = 0.0
-    form = rows_form(whole[:60].astype(np.float32))
+    form = form_of_rows(whole[:60].astype(np.float32))
     assert form is not None
     assert form.exact is not None
     layout = layout_of(whole[:60].astype(np.float32), form)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from posenc_export.read.recognise.windows import differences
+from posenc.formulas.parts.windows import differences
 from posenc_export.read.values import Array
 
 SAID = "not recognised"

@@ -71,6 +71,7 @@ def test_nothing_of_a_file_is_markup(chromium: Browser, tmp_path: Path) -> None:
         assert view.page.locator("h1").inner_text() == HOSTILE
         assert (view.said, view.page.locator("img").count()) == ([], 0)
     assert HOSTILE not in hostile._repr_html_()
+    assert all(entry.detail in FULL._repr_html_() for entry in FULL.findings)
 
 
 def test_a_file_without_encodings_has_a_page() -> None:

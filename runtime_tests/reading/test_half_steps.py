@@ -4,8 +4,8 @@ import pytest
 
 import posenc_export
 from helpers.longer import foreign_file
-from posenc_export.read.recognise.buckets import on_edges
-from posenc_export.read.recognise.named import Form
+from posenc.formulas.fitting import Form
+from posenc.formulas.t5_bias import on_edges
 
 
 @pytest.mark.parametrize(("bidirectional", "moved"), [(True, {16, 32, 64}), (False, set())])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from helpers.costs import cost_of_inspecting
 from helpers.large_decoders import Decoder, change_row, write_decoder
+from posenc.formulas.parts.turned import rows_of
 from posenc_export.read.errors_by_position import Floats
 from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
@@ -16,7 +17,6 @@ from posenc_export.read.graph.read import read_graph
 from posenc_export.read.graph.store import MAPPED, part_of
 from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, Errors, Inspection
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.recognise.closed_forms import rows_of
 from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.recognise.rotary_rows import MANY
 from posenc_export.read.report.schema import inspection_json, inspection_read

@@ -11,10 +11,10 @@ import pytest
 from helpers.inspections import inspection, rotary, table
 from helpers.shared import Cli
 from helpers.small_decoders import Decoder, saved
+from posenc.formulas.alibi import slopes_of
 from posenc_export.read.comparing.config import compare_config
 from posenc_export.read.inspection import Encoding, Inspection, Taken
 from posenc_export.read.judging import judged
-from posenc_export.read.recognise.linear_biases import slopes_of
 
 LLAMA = {
     "model_type": "llama",

@@ -14,11 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 from helpers.graph_files import written
 from helpers.misread import NUMBERS, added, biased, codes, families, inspected, read, turned
 from helpers.shared import Cli
+from posenc.formulas.t5_bias import buckets
 from posenc_export.read import far_errors
 from posenc_export.read import inspect as reading
 from posenc_export.read.inspection import Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
-from posenc_export.read.recognise.buckets import t5_buckets
 from posenc_export.read.report.text import body_lines
 
 UNKNOWN = "pf = Cast <to = 1> (n)  pu = Unsqueeze (pf, axis1)  a = Mul (pu, wide)"
@@ -171,7 +171,7 @@ def test_a_stored_bias_that_a_mask_of_data_keeps_is_not_passed_over(tmp_path: Pa
     left = Where (there, bias, lowest)  a = Add (x, left)  p = Softmax (a)  y = Add (p, left) }"""
     weight = np.random.default_rng(0).normal(size=(32, 2)).astype(np.float32)
     relative = np.arange(201) - np.arange(201)[:, None]
-    bucket = t5_buckets(relative, 32, far, bidirectional=True, edge=0.0) if far else np.abs(relative**2) % 32
+    bucket = buckets(relative, 32, far, bidirectional=True, edge=0.0) if far else np.abs(relative**2) % 32
     bias = np.moveaxis(weight[bucket], -1, 0)[None]
     made = read(tmp_path, body, {"bias": bias, "lowest": np.array(-3e38, np.float32)})
     if far:

@@ -38,7 +38,6 @@ from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.unrecognised import moving, still_of
-from posenc_export.read.schemes import scheme_of
 from posenc_export.read.sections import sectioned
 from posenc_export.read.starts import start_findings
 from posenc_export.read.switching import switched
@@ -46,8 +45,6 @@ from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.read.usual import is_spent, with_outputs
 from posenc_export.read.values import Run
 
-LAYERED = ("rotary", "alibi", "t5", "relative", "window", "temperature", "not recognised")
-"""Families that meet data in layers."""
 USUAL_BOUND = 1e-3
 SHARE = 0.4
 """The share of the time that a single interpretation may take."""
@@ -243,8 +240,9 @@ def _named(run: Run) -> list[Named]:
 
 
 def _may_be_a_side(named: Named) -> bool:
-    """Return whether values may be another side of an encoding: a recogniser named none, or a formula of one axis."""
-    return named.form.family == "not recognised" or named.form.scheme.startswith("rope ")
+    """Return whether values may be another side of an encoding: nobody named them, or by their numbers alone."""
+    is_followed = named.error is not None
+    return named.form.family == "not recognised" or (named.form.scheme == "rope" and not is_followed)
 
 
 def _encoding(
@@ -261,7 +259,7 @@ def _encoding(
         parameters=dict(form.parameters),
         also=form.also,
         nodes=named.nodes,
-        layers=layers if form.family in LAYERED else (),
+        layers=layers if form.traits.is_layered else (),
         tensors=named.tensors,
         stored=named.stored,
         dtype=named.dtype,
@@ -273,7 +271,7 @@ def _encoding(
         errors=errors,
         rounded=measuring.rounded(named),
         moved=form.moved,
-        scheme=scheme_of(form),
+        scheme=form.line,
     )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from posenc.formulas.fitting import Form
+from posenc.formulas.t5_bias import is_bucketed, on_edges
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import default_sizes
-from posenc_export.read.recognise.buckets import on_edges
 from posenc_export.read.recognise.encodings import encodings_of
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run
 
-FAMILY = "t5"
 LENGTH = 293
 """A prime, unlike sizes of tensors; T5's rows are those of 128 tokens and farther."""
 HALF = 2
@@ -29,14 +29,14 @@ def farther(graph: Graph, named: Sequence[Named], budget: Budget) -> list[Named]
         named: as a short call shows them.
         budget: how much the longer one may cost.
     """
-    if not any(entry.form.family == FAMILY for entry in named):
+    if not any(is_bucketed(entry.form) for entry in named):
         return list(named)
     run = interpret(graph, default_sizes(graph, {"length": LENGTH, "source": LENGTH}), budget=budget)
-    forms = {entry.stored: entry.form for entry in encodings_of(run) if entry.form.family == FAMILY}
+    forms = {entry.stored: entry.form for entry in encodings_of(run) if is_bucketed(entry.form)}
     if _rounds_logarithms(run):
         forms = {stored: on_edges(form, LENGTH) for stored, form in forms.items()}
     went_through = run.stopped is None
-    return [_in_a_longer_call(entry, forms, went_through) if entry.form.family == FAMILY else entry for entry in named]
+    return [_in_a_longer_call(entry, forms, went_through) if is_bucketed(entry.form) else entry for entry in named]
 
 
 def _in_a_longer_call(entry: Named, forms: Mapping[tuple[str, ...], Form], went_through: bool) -> Named:

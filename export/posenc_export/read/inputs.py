@@ -18,12 +18,8 @@ from posenc_export.read.recognise.named import Named
 from posenc_export.read.usual import usual_run, with_tokens_first
 from posenc_export.read.values import Constant, Position, Run
 
-EVIDENT = ("rotary", "sinusoidal", "alibi", "t5", "relative", "grid")
-"""Families whose numbers have the form of positions; rows that are stored without one may be those of words."""
 WEAK = r"^pos$|^pos_?ids?$|^pos_?tags?$"
 """Names that are those of positions and of parts of speech."""
-TRAINED = ("learned",)
-"""Families of rows that follow no formula."""
 FEWEST = 64
 """Rows that a table of positions has at least, where a weak name alone says that it is one."""
 TRIED = 4
@@ -120,7 +116,7 @@ def _classes(graph: Graph, run: Run, named: list[Named] | None, given: Mapping[s
     found = encodings_of(run) if named is None else named
     for item in _weak(graph, given):
         own = [entry for entry in found if entry.positions == item.name or item.name in _inputs(run, entry)]
-        rows = [entry.rows for entry in own if entry.form.family in TRAINED and entry.rows is not None]
+        rows = [entry.rows for entry in own if entry.form.traits.is_learned and entry.rows is not None]
         if rows and len(rows) == len(own) and max(rows) < FEWEST and roles_of(graph)[item.name] == "places":
             yield item.name
 
@@ -128,7 +124,7 @@ def _classes(graph: Graph, run: Run, named: list[Named] | None, given: Mapping[s
 def _evident(run: Run, named: list[Named], name: str) -> bool:
     """Return whether numbers of an input have become an encoding whose form is that of positions."""
     return any(
-        entry.form.family in EVIDENT
+        entry.form.traits.is_evident
         and entry.form.name not in ("table", "no position")
         and (entry.positions == name or name in _inputs(run, entry))
         for entry in named

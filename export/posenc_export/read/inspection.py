@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posenc_export.common.markdown import html_lines
-from posenc_export.read.recognise.named import Family, Parameter
+from posenc.formulas.families import FAMILIES, Family, Traits
+from posenc.formulas.fitting import Parameter
+from posenc_export.common.markdown import count_of, html, html_lines
 
 SCHEMA_VERSION = 1
 """The version of what --json prints, whose fields docs/inspection.schema.json describes."""
 Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""From the gravest on."""
 MORE = (": give more with --timeout", ": give more with --memory")
 """How the words end that say of a limit that it ran out."""
 UNMEASURED = ": time for measuring ran out"
@@ -128,6 +131,11 @@ class Encoding:
     moved: tuple[int, ...] = ()
     stored_dtype: str = ""
     scheme: str = ""
+
+    @property
+    def traits(self) -> Traits:
+        """What is true of all encodings of its family."""
+        return FAMILIES[self.family]
 
     @property
     def where(self) -> str:
@@ -258,11 +266,32 @@ class Inspection:
     findings: tuple[Finding, ...] = field(default=())
     not_judged: tuple[NotJudged, ...] = ()
 
-    def _repr_html_(self) -> str:
-        """Return what notebooks show: the lines that the command prints."""
-        from posenc_export.read.report.text import whole_lines
+    @property
+    def verdict(self) -> str:
+        """How many findings there are of each severity, and what was not judged, in words."""
+        counts = [(sum(entry.severity == kind for entry in self.findings), kind) for kind in SEVERITIES]
+        parts = [count_of(kind, number) for number, kind in counts if number] or ["no findings"]
+        unjudged = len({entry.place for entry in self.not_judged})
+        parts += [f"{count_of('place', unjudged)} not judged"] if unjudged else []
+        return ", ".join([*parts, *(["reading stopped before the end"] if self.stopped else [])])
 
-        return html_lines(whole_lines(self))
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the verdict, the findings, and the encodings with their largest errors."""
+        found = [(entry.code, entry.severity, f"{entry.where}: {entry.detail}") for entry in self.findings]
+        held = [
+            (
+                one.family,
+                one.name,
+                one.scheme,
+                ", ".join(map(str, one.layers)),
+                "" if one.error is None else f"{one.error:.2g}",
+            )
+            for one in self.encodings
+        ]
+        parts = [html_lines([f"{self.file}: {self.verdict}", *([self.stopped] if self.stopped else [])])]
+        parts += [html(("code", "severity", "finding"), found)] if found else []
+        columns = ("encoding", "form", "scheme", "layers", "error against float64")
+        return "\n".join([*parts, *([html(columns, held)] if held else [])])
 
     @property
     def is_late(self) -> bool:

@@ -37,8 +37,6 @@ ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 
 AWAY = "external data that are not beside the file"
 TRAINED = ("table", "buckets")
 """Names of forms whose rows were trained."""
-STORED = ("learned", "window", "t5")
-"""Families whose rows follow no formula."""
 TOLD = ("close to ", "angles of no known form ", STORED_NUMBERS)
 """How the names of numbers begin that say all there is to say."""
 LISTED = 8
@@ -146,7 +144,7 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
 
 def _holds_its_own(encoding: Encoding) -> bool:
     """Return whether an encoding is rows that follow no formula: whatever is stored is right."""
-    return encoding.name in TRAINED or encoding.family in STORED
+    return encoding.name in TRAINED or encoding.traits.is_trained
 
 
 def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:
@@ -160,7 +158,7 @@ def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:
 
 def of_sides(accounts: Sequence[Account], named: Sequence[Named]) -> Iterator[Finding]:
     """Yield what is wrong with attentions, and what is not known of them; the same of several in one finding."""
-    rotations = [entry.form for entry in named if entry.form.family in ("rotary", "not recognised")]
+    rotations = [entry.form for entry in named if entry.form.traits.is_turned or entry.form.family == "not recognised"]
     # where every rotation has the numbers of a formula whose pairs turn apart, that is no fault
     is_apart = bool(rotations) and all(form.parameters.get("layout") == "axis_tiled" for form in rotations)
     for kind in ("error", "note"):

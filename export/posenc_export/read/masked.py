@@ -14,8 +14,6 @@ from posenc_export.read.values import Array, Position, Run
 
 LEFT_OUT = 3
 """Tokens at the left that the mask leaves out."""
-FAMILIES = ("learned", "sinusoidal")
-"""Families whose rows tell where a token is; in others distances alone count."""
 
 
 def masked(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list[Named]:
@@ -50,7 +48,7 @@ def masked(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list[N
 
 
 def _may_be_counted(entry: Named) -> bool:
-    return entry.form.family in FAMILIES and entry.positions.startswith("mask ")
+    return entry.form.traits.is_absolute and entry.positions.startswith("mask ")
 
 
 def _shape(run: Run, name: str) -> tuple[int, ...]:

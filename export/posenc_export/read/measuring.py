@@ -27,16 +27,14 @@ FAR = 2**17
 """Positions at which rows are computed: those below this number, unless more are asked for."""
 SECONDS = 15.0
 """How long rows of an encoding are computed far out; positions that are not reached in it count as not tried."""
-LEARNED, TWO_SIDED = "learned", "longrope"
-"""The family without a formula, and the form with other frequencies in longer calls than in short ones."""
+TWO_SIDED = "longrope"
+"""The form with other frequencies in longer calls than in short ones."""
 BY_LENGTH = ("dynamic", "longrope", "unknown frequencies")
 """Forms whose rows depend on the length of a call, too: they are read in whole calls."""
 FED = 509
 """How many positions are given to such a file: a prime, unlike sizes of tensors."""
 COUNTED = 2039
 """The length at which a file is read that counts positions itself."""
-STEPPED = "timestep"
-"""The family of features of a step."""
 STEPS = 997
 """Steps of time that are given to a file that takes them: models of diffusion are trained with 1000."""
 DENSE = 2**12
@@ -200,7 +198,7 @@ class Measuring:
         assert exact is not None
         positions, run = self._positions(named.positions)
         unit = named.form.parameters.get("scale", 1.0)
-        if named.form.family == STEPPED and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
+        if named.form.traits.is_stepped and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
             # a model that multiplies steps by 1000 is given fractions of all of them: Flux
             run = self._fed("step", np.arange(STEPS) / unit, {"batch": STEPS})
             exact = _of_fractions(exact, unit)
@@ -242,7 +240,12 @@ class Measuring:
     def _table_of(self, named: Named) -> Exact | None:
         """Return the stored rows of a learned table as a function of positions; None for other encodings."""
         offset = named.form.parameters.get("offset", 0)
-        if named.form.family != LEARNED or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
+        if (
+            not named.form.traits.is_learned
+            or named.rows is None
+            or len(named.stored) != 1
+            or not isinstance(offset, int)
+        ):
             return None
         table = _table(self.run.values.get(named.stored[0]), named.rows)
         if table is None or table.dtype.kind != "f":
@@ -276,7 +279,7 @@ class Measuring:
             return ()
         if named.rows is not None:
             return rounded_table(named.form.exact, _some(named.rows))
-        return rounded_rotary(named.form.exact, _some(FAR, ROUNDED)) if named.form.family == "rotary" else ()
+        return rounded_rotary(named.form.exact, _some(FAR, ROUNDED)) if named.form.traits.is_turned else ()
 
     @property
     def far_positions(self) -> Indices:

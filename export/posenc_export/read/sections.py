@@ -13,12 +13,14 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.rope import of_heads
 from posenc_export.read.graph import Graph, Input
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.feeds import counted
 from posenc_export.read.interpret.roles import roles_of, rows_axis
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run
 
 Floats = NDArray[np.float64]
@@ -39,7 +41,7 @@ def sectioned(graph: Graph, run: Run, named: list[Named], budget: Budget) -> lis
     roles = roles_of(graph)
     several = {item.name: item for item in graph.inputs if roles[item.name] == "places" and rows_axis(item) is not None}
     several = {name: item for name, item in several.items() if isinstance(run.values.get(name), Position)}
-    if not several or not any(entry.form.family == "rotary" for entry in named):
+    if not several or not any(entry.form.traits.is_turned for entry in named):
         return named
     apart = {name: _apart(item, _shape(run, name)) for name, item in several.items()}
     if not all(apart.values()):
@@ -52,7 +54,7 @@ def sectioned(graph: Graph, run: Run, named: list[Named], budget: Budget) -> lis
     found = []
     for entry in named:
         item = several.get(entry.positions)
-        if entry.form.family == "rotary" and item is not None:
+        if entry.form.traits.is_turned and item is not None:
             shape = _shape(run, item.name)
             axis = rows_axis(item)
             rows = _rows(run, moved, entry, apart[item.name], shape[axis or 0])
@@ -135,7 +137,7 @@ def _form(form: Form, rows: tuple[int, ...]) -> Form:
     name = "mrope" if form.name != "unknown frequencies" else form.name
     if name == form.name:
         parameters.pop("rope_type")
-    return replace(form, name=name, parameters=parameters)
+    return of_heads(replace(form, name=name, parameters=parameters), {})
 
 
 def _sections(rows: tuple[int, ...]) -> Mapping[str, Parameter]:

@@ -16,8 +16,6 @@ from posenc_export.read.interpret.sizes import axes_of, default_sizes
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run
 
-ROWS = ("rotary", "sinusoidal")
-"""Families with a row for each position."""
 PAST = 7
 """Tokens of a past that is tried."""
 FARTHEST = 16
@@ -36,7 +34,7 @@ def start_findings(graph: Graph, run: Run, named: Iterable[Named], budget: Budge
         budget: how much another interpretation may cost.
     """
     counted = [entry for entry in named if entry.positions == "range" and entry.form.exact is not None]
-    counted = [entry for entry in counted if entry.form.family in ROWS]
+    counted = [entry for entry in counted if entry.form.traits.has_rows]
     kinds = set(axes_of(graph).values())
     behind = (
         interpret(graph, default_sizes(graph, {"past": PAST}), budget=budget) if counted and "past" in kinds else None

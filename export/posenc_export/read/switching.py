@@ -10,16 +10,17 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.rope_types.dynamic import dynamic_form
+from posenc.formulas.rope_types.longrope import two_sides
 from posenc_export.read.comparing.parameters import alike
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of
 from posenc_export.read.interpret.state import small_numbers
-from posenc_export.read.recognise.growing import dynamic_form
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
-from posenc_export.read.recognise.rotary_tables import two_sides
 from posenc_export.read.values import Constant, Position, Run
 
 COMPARING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Clip")
@@ -45,7 +46,7 @@ def switched(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list
         named: the encodings there.
         budget: how much another interpretation may cost.
     """
-    if not any(entry.form.family == "rotary" for entry in named) or "length" not in axes_of(graph).values():
+    if not any(entry.form.traits.is_turned for entry in named) or "length" not in axes_of(graph).values():
         return named
     smaller = replace(budget, value_bytes=min(BYTES, budget.value_bytes))
     for context in sorted(set(_compared(run)))[:TRIED]:
@@ -82,7 +83,7 @@ def _forms(graph: Graph, length: int, budget: Budget) -> Mapping[str, Named]:
 
 def _differs(entry: Named, there: Mapping[str, Named]) -> bool:
     other = there.get(entry.nodes[0])
-    if other is None or entry.form.family != "rotary" or other.form.parameters == entry.form.parameters:
+    if other is None or not entry.form.traits.is_turned or other.form.parameters == entry.form.parameters:
         return False
     ours, theirs = entry.form.parameters, other.form.parameters
     # frequencies without a rule are measured, a little differently at each length

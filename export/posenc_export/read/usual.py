@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from posenc.formulas.parts.windows import sides_of
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.meetings import is_float
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of, tokens_first
 from posenc_export.read.interpret.state import shape_of, small_numbers
-from posenc_export.read.recognise.windows import sides_of
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Run, Value
 
 WAVES = ("Sin", "Cos")

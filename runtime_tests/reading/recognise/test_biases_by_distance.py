@@ -6,11 +6,29 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_export.read.recognise.buckets import padded_form, relative_index_form, t5_buckets
-from posenc_export.read.recognise.linear_biases import alibi_form, slopes_of
-from posenc_export.read.recognise.masks import is_mask
-from posenc_export.read.recognise.relative import relative_form
-from posenc_export.read.recognise.windows import coordinates_form, differences, window_form, window_index_form
+from posenc.formulas.alibi import slopes_of
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.parts.windows import differences
+from posenc.formulas.t5_bias import buckets
+from posenc_export.read.recognise.masks import is_mask, unblocked
+from posenc_export.read.recognise.relative import stored_by_distance
+
+
+def of_bias(bias: np.ndarray) -> Form | None:
+    """Return what a stored bias is: (batch, heads, queries, keys), or with heads beside the batch."""
+    numbers = unblocked(bias).reshape(-1, *bias.shape[-3:])[0]
+    seen = Observation("bias", numbers, spacing_of_dtype(bias.dtype), stored=(np.asarray(bias),))
+    return find_scheme(seen) or stored_by_distance(seen)
+
+
+def of_indices(index: np.ndarray, rows: int) -> Form | None:
+    """Return what indices (queries, keys) of the rows of a table are."""
+    return find_scheme(Observation("lookup", index, 0.0, rows=rows))
+
+
+def among_zeros(rows: np.ndarray, table: np.ndarray) -> Form | None:
+    """Return what rows of distances are, with a stored table of some of them."""
+    return find_scheme(Observation("distances", rows, 2.0**-23, stored=(table,)))
 
 
 def linear(heads: int, form: str, count: int = 17, past: int = 0) -> np.ndarray:
@@ -30,7 +48,7 @@ def causal(queries: int, keys: int, blocked: float = -np.inf) -> np.ndarray:
 @pytest.mark.parametrize("masked", [False, True])
 def test_alibi_gives_its_heads_and_form(heads: int, form: str, masked: bool) -> None:
     bias = linear(heads, form, past=5) + (causal(17, 22) if masked else 0)
-    named = alibi_form(bias)
+    named = of_bias(bias)
     assert named is not None
     # keys before the query, which a causal mask leaves, have the same bias in both readings
     assert dict(named.parameters) == {"heads": heads, "form": form, "bias_max": 8.0}
@@ -46,22 +64,22 @@ def test_alibi_of_transformers_is_named() -> None:
     from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
     for heads in (4, 12):
-        bloom = alibi_form(build_alibi_tensor(torch.ones(2, 11, dtype=torch.long), heads, torch.float32).numpy())
+        bloom = of_bias(build_alibi_tensor(torch.ones(2, 11, dtype=torch.long), heads, torch.float32).numpy())
         assert bloom is not None
         assert dict(bloom.parameters) == {"heads": heads, "form": "key", "bias_max": 8.0}
-        mpt = alibi_form(build_mpt_alibi_tensor(heads, 32).numpy())
+        mpt = of_bias(build_mpt_alibi_tensor(heads, 32).numpy())
         assert mpt is not None
         assert dict(mpt.parameters) == {"heads": heads, "form": "last_key", "bias_max": 8.0}
 
 
 def test_slopes_that_are_scaled_or_rounded_keep_their_rule() -> None:
-    scaled = alibi_form(linear(8, "key") / np.float32(np.sqrt(64)))
+    scaled = of_bias(linear(8, "key") / np.float32(np.sqrt(64)))
     assert scaled is not None
     assert scaled.parameters["scale"] == pytest.approx(0.125)
-    half = alibi_form(linear(6, "distance").astype(np.float16))
+    half = of_bias(linear(6, "distance").astype(np.float16))
     assert half is not None
     assert (half.parameters["heads"], half.parameters["bias_max"]) == (6, 8.0)
-    learned = alibi_form(linear(4, "key") * np.array([1.0, 3.0, 0.2, 0.7], np.float32)[:, None, None])
+    learned = of_bias(linear(4, "key") * np.array([1.0, 3.0, 0.2, 0.7], np.float32)[:, None, None])
     assert learned is not None
     assert learned.name == "slopes of no rule"
 
@@ -70,7 +88,7 @@ def test_slopes_that_are_scaled_or_rounded_keep_their_rule() -> None:
 @pytest.mark.parametrize(("rows", "far"), [(32, 128), (32, 20), (16, 256), (8, 20)])
 def test_buckets_give_t5s_parameters(rows: int, far: int, bidirectional: bool) -> None:
     distance = np.arange(300) - np.arange(300)[:, None]
-    form = relative_index_form(t5_buckets(distance, rows, far, bidirectional, 1e-9), rows)
+    form = of_indices(buckets(distance, rows, far, bidirectional, 1e-9), rows)
     assert form is not None
     assert (form.family, form.parameters["num_buckets"], form.parameters["max_distance"]) == ("t5", rows, far)
     assert form.parameters["bidirectional"] == bidirectional
@@ -81,7 +99,7 @@ def test_buckets_of_transformers_are_named_at_short_lengths_too() -> None:
 
     for bidirectional, count in ((True, 13), (False, 40)):
         distance = torch.arange(count)[None] - torch.arange(count)[:, None]
-        form = relative_index_form(T5Attention._relative_position_bucket(distance, bidirectional).numpy(), 32)
+        form = of_indices(T5Attention._relative_position_bucket(distance, bidirectional).numpy(), 32)
         assert form is not None
         assert (form.family, form.parameters["max_distance"]) == ("t5", 128)
         assert form.parameters["bidirectional"] == bidirectional
@@ -93,7 +111,7 @@ def test_buckets_of_transformers_are_named_at_short_lengths_too() -> None:
 def test_clipped_distances_give_both_sides(left: int, right: int, order: str) -> None:
     distance = np.clip(np.arange(90) - np.arange(90)[:, None], -left, right)
     index = distance + left if order == "key_minus_query" else right - distance
-    form = relative_index_form(index, left + 1 + right)
+    form = of_indices(index, left + 1 + right)
     assert form is not None
     assert (form.family, form.name) == ("relative", "clipped")
     assert (form.parameters["left"], form.parameters["right"], form.parameters["distance"]) == (left, right, order)
@@ -103,10 +121,10 @@ def test_clipped_distances_give_both_sides(left: int, right: int, order: str) ->
 def test_stored_rows_among_zeros_are_named(distances: int) -> None:
     table = np.random.default_rng(0).normal(size=(9, 16))
     beyond = (distances - 9) // 2
-    form = padded_form(np.pad(table, ((beyond, beyond), (0, 0))), table)
+    form = among_zeros(np.pad(table, ((beyond, beyond), (0, 0))), table)
     assert form is not None
     assert (form.name, form.parameters["left"], form.parameters["beyond"]) == ("clipped", 4, "zero")
-    assert padded_form(np.pad(table, ((beyond, beyond), (0, 0)), constant_values=0.1), table) is None
+    assert among_zeros(np.pad(table, ((beyond, beyond), (0, 0)), constant_values=0.1), table) is None
 
 
 def folded(values: np.ndarray, count: int) -> np.ndarray:
@@ -116,18 +134,18 @@ def folded(values: np.ndarray, count: int) -> np.ndarray:
 
 def test_folded_biases_are_named_by_their_runs() -> None:
     rng = np.random.default_rng(0)
-    table = relative_form(folded(rng.normal(size=(4, 39)), 20))
+    table = of_bias(folded(rng.normal(size=(4, 39)), 20))
     assert table is not None
     assert (table.family, table.name) == ("relative", "table")
     for bidirectional in (True, False):
-        bucket = t5_buckets(np.arange(-63, 64), 32, 128, bidirectional, 1e-9)
-        t5 = relative_form(folded(rng.normal(size=(4, 32))[:, bucket], 64))
+        bucket = buckets(np.arange(-63, 64), 32, 128, bidirectional, 1e-9)
+        t5 = of_bias(folded(rng.normal(size=(4, 32))[:, bucket], 64))
         assert t5 is not None
         assert (t5.family, t5.parameters["max_distance"], t5.parameters["bidirectional"]) == ("t5", 128, bidirectional)
-    clipped = relative_form(folded(rng.normal(size=(4, 9))[:, np.clip(np.arange(-19, 20), -4, 4) + 4], 20))
+    clipped = of_bias(folded(rng.normal(size=(4, 9))[:, np.clip(np.arange(-19, 20), -4, 4) + 4], 20))
     assert clipped is not None
     assert clipped.name == "clipped"
-    odd_runs = relative_form(folded(np.repeat(rng.normal(size=(4, 13)), 3, -1), 20))
+    odd_runs = of_bias(folded(np.repeat(rng.normal(size=(4, 13)), 3, -1), 20))
     assert odd_runs is not None
     assert odd_runs.name == "bucketed"
 
@@ -137,18 +155,17 @@ def test_windows_give_their_sides(sides: tuple[int, int]) -> None:
     rng = np.random.default_rng(3)
     index = differences(sides)
     bias = rng.normal(size=(3, int(index.max()) + 1))[:, index]
-    form = window_form(bias[None])
+    form = of_bias(bias[None])
     assert form is not None
     assert dict(form.parameters) == {"heads": 3, "window": sides}
-    by_index = window_index_form(index, int(index.max()) + 1)
+    by_index = of_indices(index, int(index.max()) + 1)
     assert by_index is not None
     assert by_index.parameters["window"] == sides
     # BEiT has a token before: its row and column hold numbers of their own
     with_class = np.pad(bias, ((0, 0), (1, 0), (1, 0)), constant_values=7.0)
-    token = window_form(with_class[None])
+    token = of_bias(with_class[None])
     assert token is not None
     assert token.parameters["class_token"] is True
-    assert relative_form(bias[None]) is None
 
 
 def test_coordinates_of_swin_version_2_are_named() -> None:
@@ -156,7 +173,7 @@ def test_coordinates_of_swin_version_2_are_named() -> None:
     from transformers.models.swinv2.modeling_swinv2 import Swinv2SelfAttention
 
     attention = Swinv2SelfAttention(Swinv2Config(), 32, 2, [7, 7], pretrained_window_size=[6, 6])
-    form = coordinates_form(attention.relative_coords_table.numpy())
+    form = find_scheme(Observation("coordinates", attention.relative_coords_table.numpy()[0], 2.0**-23))
     assert form is not None
     assert dict(form.parameters) == {"window": (7, 7), "pretrained_window": (6, 6)}
 
@@ -185,9 +202,7 @@ def negatives() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("kind", negatives())
 def test_other_numbers_are_not_named(kind: str) -> None:
-    bias = negatives()[kind]
-    for form in (alibi_form, relative_form, window_form):
-        assert form(bias) is None
+    assert of_bias(negatives()[kind]) is None
 
 
 def test_masks_are_told_from_encodings() -> None:
@@ -202,5 +217,5 @@ def test_masks_are_told_from_encodings() -> None:
 def test_indices_of_other_kinds_are_not_named(rows: int) -> None:
     rng = np.random.default_rng(rows)
     indices = (rng.integers(0, rows, (9, 9)), np.zeros((9, 9), np.int64), np.tile(np.arange(5), (5, 1)))
-    assert all(relative_index_form(index, rows) is None for index in indices)
-    assert all(window_index_form(index, rows) is None for index in indices)
+    assert all(of_indices(index, rows) is None for index in indices)
+    assert all(of_indices(index, rows) is None for index in indices)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_export.read.recognise.grids import flat_grid_form, grid_form
 from posenc_export.read.recognise.image_rotary import angles_form
+from posenc_export.read.recognise.lookups import form_of_rows
+from posenc_export.read.recognise.tables import form_of_grid
 
 
 @pytest.mark.parametrize("sides", [(7, 9), (13, 13), (4, 25)])
@@ -19,7 +20,7 @@ def test_sines_of_detr_are_named(sides: tuple[int, int]) -> None:
     pos = module(torch.Size([1, 3, *sides]), mask.device, torch.float32, mask).numpy()
     # (1, 64, height, width) or (1, places, 64) -> (height, width, 64)
     grid = np.moveaxis(pos[0], 0, -1) if pos.ndim == 4 else pos[0].reshape(*sides, -1)
-    form = grid_form(grid)
+    form = form_of_rows(grid)
     assert form is not None
     assert (form.family, form.name, form.parameters["order"]) == ("grid", "sine_2d", "row_first")
     assert form.parameters["temperature"] == 1e4
@@ -32,7 +33,7 @@ def test_places_that_are_counted_are_not_normalized() -> None:
 
     mask = torch.ones(1, 7, 7, dtype=torch.bool)
     pos = DetrSinePositionEmbedding(32)(torch.Size([1, 3, 7, 7]), mask.device, torch.float32, mask).numpy()
-    form = grid_form(np.moveaxis(pos[0], 0, -1) if pos.ndim == 4 else pos[0].reshape(7, 7, -1))
+    form = form_of_rows(np.moveaxis(pos[0], 0, -1) if pos.ndim == 4 else pos[0].reshape(7, 7, -1))
     assert form is None or "normalize" not in form.parameters
 
 
@@ -41,7 +42,7 @@ def test_sines_of_mae_are_named(class_token: bool) -> None:
     from transformers.models.vit_mae.modeling_vit_mae import build_2d_sinusoidal_position_embedding
 
     rows = build_2d_sinusoidal_position_embedding(6, 7, 32, cls_token=class_token)
-    form = flat_grid_form(rows.numpy())
+    form = form_of_grid(rows.numpy())
     assert form is not None
     assert (form.family, form.name, form.parameters["grid"]) == ("grid", "sincos_2d", (6, 7))
     assert form.parameters["order"] == "row_first"
@@ -80,8 +81,8 @@ def test_angles_of_rows_and_columns_that_are_counted_are_named(layout: str, toke
 
 
 def test_numbers_that_are_not_finite_are_not_named() -> None:
-    assert grid_form(np.full((4, 4, 16), np.inf)) is None
-    assert flat_grid_form(np.full((16, 16), np.nan)) is None
+    assert form_of_rows(np.full((4, 4, 16), np.inf)) is None
+    assert form_of_grid(np.full((16, 16), np.nan)) is None
 
 
 @pytest.mark.parametrize("spacing", ["paper", "half"])
@@ -96,7 +97,7 @@ def test_sines_of_rows_and_columns_have_the_parameters_of_their_scheme(layout: s
         for angle in (np.arange(side)[:, None] * 1e4**-exponents for side in (5, 6))
     ]
     rows, columns = np.broadcast_to(waves[0][:, None], (5, 6, 16)), np.broadcast_to(waves[1][None], (5, 6, 16))
-    form = grid_form(np.concatenate([columns, rows], -1).astype(np.float32))
+    form = form_of_rows(np.concatenate([columns, rows], -1).astype(np.float32))
     assert form is not None
     named = {"dim": 32, "base": 1e4, "order": "column_first", "layout": layout, "spacing": spacing}
     assert (form.name, dict(form.parameters)) == ("sincos_2d", named)
@@ -106,7 +107,7 @@ def test_learned_rows_and_columns_are_named() -> None:
     rng = np.random.default_rng(0)
     rows, columns = rng.normal(size=(5, 16)), rng.normal(size=(8, 16))
     grid = np.concatenate([np.tile(columns, (5, 1, 1)), np.repeat(rows[:, None], 8, 1)], -1)
-    form = grid_form(grid)
+    form = form_of_rows(grid)
     assert form is not None
     assert (form.name, form.parameters["order"]) == ("learned rows and columns", "column_first")
 
@@ -115,5 +116,5 @@ def test_other_features_are_not_named() -> None:
     rng = np.random.default_rng(1)
     ramp = np.stack(np.meshgrid(np.linspace(0, 1, 6), np.linspace(0, 1, 7), indexing="ij"), -1)
     for grid in (rng.normal(size=(6, 7, 16)), np.zeros((6, 7, 16)), np.ones((6, 7, 16)), ramp, np.repeat(ramp, 2, -1)):
-        assert grid_form(grid) is None
-    assert flat_grid_form(rng.normal(size=(36, 16))) is None
+        assert form_of_rows(grid) is None
+    assert form_of_grid(rng.normal(size=(36, 16))) is None

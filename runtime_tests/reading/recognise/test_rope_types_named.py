@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from helpers.made_rotary import Made, made_at
-from posenc_export.read.recognise.growing import dynamic_form
-from posenc_export.read.recognise.named import Form
-from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors
-from posenc_export.read.recognise.rotary_tables import rotary_table
+from posenc.formulas.fitting import Form
+from posenc.formulas.rope_types.dynamic import dynamic_form
+from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, rotary_table, row_errors
 
 SEEDS = range(3)
 MORE_SEEDS = range(3, 30)

@@ -6,8 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.made_rotary import DTYPES, Made
-from posenc_export.read.recognise.circle import circle_of, held_in
-from posenc_export.read.recognise.frequencies import frequencies_of, offset_of
+from posenc.formulas.parts.circles import circle_of, frequencies_at, held_in, offset_of
 from posenc_export.read.recognise.layouts import columns_of, pairs_of
 from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors
 
@@ -115,7 +114,7 @@ def test_positions_in_any_order_give_the_same_frequencies() -> None:
     rows, order = LLAMA.rows(200, "float32"), np.random.default_rng(2).permutation(200)
     circle = circle_of(rows.cosine[order], rows.sine[order])
     assert circle is not None
-    fit = frequencies_of(circle, order)
+    fit = frequencies_at(circle, order)
     assert fit is not None
     np.testing.assert_allclose(fit.inv_freq, LLAMA.frequencies.inv_freq, rtol=2e-7)
 

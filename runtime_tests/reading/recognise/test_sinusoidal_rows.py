@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.named import Form
-from posenc_export.read.recognise.sinusoidal import distances_form, rows_form, timestep_form
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc_export.read.recognise.lookups import form_of_rows
+from posenc_export.read.recognise.taken_in import form_of_steps
+
+
+def taken(rows: np.ndarray) -> Form | None:
+    """Return what rows are that a weight takes in."""
+    return find_scheme(Observation("taken", rows, spacing_of_dtype(rows.dtype)))
 
 
 def waves(positions: NDArray[np.generic], width: int, base: float = 1e4, divisor: float | None = None) -> np.ndarray:
@@ -31,23 +37,23 @@ def test_interleaved_rows_give_their_parameters(seed: int) -> None:
     width, base = int(rng.integers(4, 130)), float(rng.choice([100.0, 1e3, 1e4, 2e4, 5e5]))
     offset, count = int(rng.integers(0, 40)), int(rng.integers(5, 400))
     rows = waves(np.arange(offset, offset + count), width, base)
-    parameters = named(rows_form(rows))
+    parameters = named(form_of_rows(rows))
     assert (parameters["d_model"], parameters["base"], parameters.get("offset", 0)) == (width, base, offset)
     assert (parameters["layout"], parameters["spacing"]) == ("interleaved", "paper")
 
 
 def test_a_base_that_is_not_round_is_fitted() -> None:
-    assert named(rows_form(waves(np.arange(200), 64, 12345.6)))["base"] == pytest.approx(12345.6, rel=1e-6)
+    assert named(form_of_rows(waves(np.arange(200), 64, 12345.6)))["base"] == pytest.approx(12345.6, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("base", [1e4, 5e5])
 def test_half_precision_gives_the_same_base(dtype: np.dtype[np.generic], base: float) -> None:
-    assert named(rows_form(waves(np.arange(300), 64, base).astype(dtype)))["base"] == base
+    assert named(form_of_rows(waves(np.arange(300), 64, base).astype(dtype)))["base"] == base
 
 
 def test_an_amplitude_is_a_parameter() -> None:
-    assert named(rows_form(np.float32(0.3) * waves(np.arange(50), 32)))["scale"] == pytest.approx(0.3, rel=1e-5)
+    assert named(form_of_rows(np.float32(0.3) * waves(np.arange(50), 32)))["scale"] == pytest.approx(0.3, rel=1e-5)
 
 
 def test_tables_of_transformers_are_named() -> None:
@@ -55,19 +61,19 @@ def test_tables_of_transformers_are_named() -> None:
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
     from transformers.models.whisper.modeling_whisper import sinusoids
 
-    whisper = named(rows_form(sinusoids(1500, 384).numpy()))
+    whisper = named(form_of_rows(sinusoids(1500, 384).numpy()))
     assert whisper == {"d_model": 384, "base": 1e4, "layout": "halves", "spacing": "half"}
     for width in (32, 33):
         table = M2M100SinusoidalPositionalEmbedding(64, width, padding_idx=1).weights.numpy()
-        assert named(rows_form(table)) == whisper | {"d_model": width, "padding_row": 1}
-        assert named(rows_form(table[2:])) == whisper | {"d_model": width, "offset": 2}
+        assert named(form_of_rows(table)) == whisper | {"d_model": width, "padding_row": 1}
+        assert named(form_of_rows(table[2:])) == whisper | {"d_model": width, "offset": 2}
     marian = MarianSinusoidalPositionalEmbedding(64, 32).create_weight().numpy()
-    assert named(rows_form(marian)) == whisper | {"d_model": 32, "spacing": "paper"}
+    assert named(form_of_rows(marian)) == whisper | {"d_model": 32, "spacing": "paper"}
 
 
 def test_the_form_in_float64_is_the_table() -> None:
     table = waves(np.arange(7, 90), 48)
-    form = rows_form(table)
+    form = form_of_rows(table)
     assert form is not None
     assert form.exact is not None
     assert np.abs(form.exact(np.arange(7, 90)) - table).max() < 2e-5
@@ -75,7 +81,7 @@ def test_the_form_in_float64_is_the_table() -> None:
 
 @pytest.mark.parametrize(("first", "last", "name"), [(19, -19, "conformer"), (19, 0, "transformer_xl"), (9, -4, None)])
 def test_distances_that_go_down_are_relative(first: int, last: int, name: str | None) -> None:
-    form = distances_form(waves(np.arange(first, last - 1, -1), 32))
+    form = taken(waves(np.arange(first, last - 1, -1), 32))
     assert form is not None
     assert (form.family, form.name) == ("relative", name or "transformer_xl")
     assert (form.parameters["first_distance"], form.parameters["last_distance"]) == (first, last)
@@ -91,7 +97,7 @@ def test_steps_of_diffusion_are_named(scale: float, flip: bool, shift: float, wi
     halves = [np.cos(angle), np.sin(angle)] if flip else [np.sin(angle), np.cos(angle)]
     rows = np.pad(np.concatenate(halves, 1), ((0, 0), (0, width % 2))).astype(np.float32)
     expected = {"dim": width, "max_period": 1e4, "flip_sin_to_cos": flip, "downscale_freq_shift": shift, "scale": scale}
-    assert named(timestep_form(rows, steps)) == expected
+    assert named(form_of_steps(rows, steps)) == expected
 
 
 def negatives() -> dict[str, np.ndarray]:
@@ -115,6 +121,6 @@ def negatives() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("kind", negatives())
 def test_other_numbers_are_not_named(kind: str) -> None:
     rows = negatives()[kind]
-    assert rows_form(rows) is None
-    assert distances_form(rows) is None
-    assert timestep_form(rows[:1], np.array([0.5])) is None
+    assert form_of_rows(rows) is None
+    assert taken(rows) is None
+    assert form_of_steps(rows[:1], np.array([0.5])) is None

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from helpers.graph_files import graph
+from posenc.formulas.fitting import Observation, find_scheme
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.recognise.encodings import encodings_of
-from posenc_export.read.recognise.windows import window_form
 
 KEYS = 64
 MPT = """g (float[1, 2, sequence, 8] q) => (float y) {
@@ -34,5 +34,5 @@ def test_windows_of_a_video_have_three_sides(*, changed: bool) -> None:
     frame, row, column = np.moveaxis(places[:, None] - places, -1, 0)
     bias = np.random.default_rng(0).normal(size=(1, 2, 3, 7, 7))[:, :, frame, row, column].astype(np.float32)
     bias[0, 0, 3, 9] += changed
-    form = window_form(bias)
+    form = find_scheme(Observation("bias", bias[0], 2.0**-23, stored=(bias,)))
     assert (None if form is None else form.parameters) == (None if changed else {"heads": 2, "window": (2, 4, 4)})

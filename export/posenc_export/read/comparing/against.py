@@ -11,8 +11,6 @@ from posenc_export.read.inspection import Encoding, Finding, Inspection
 
 WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 1}
 """Dtypes by how well they hold a number."""
-LAYERED = ("rotary", "alibi", "t5")
-"""Families that meet data in layers."""
 
 
 def compare_files(now: Inspection, before: Inspection) -> tuple[Finding, ...]:
@@ -75,7 +73,7 @@ def between(encoding: Encoding, old: Encoding) -> Iterator[Difference]:
         return
     # the coarser of the two dtypes says what can be told apart
     dtype = min(encoding.dtype, old.dtype, key=lambda name: WIDTHS.get(name, 4))
-    if encoding.family == "rotary":
+    if encoding.traits.is_turned:
         yield from rotary_differences(rotation_in(encoding), rotation_in(old), dtype)
     else:
         if encoding.name != old.name:
@@ -87,7 +85,7 @@ def between(encoding: Encoding, old: Encoding) -> Iterator[Difference]:
 
 
 def _is_layered(encoding: Encoding) -> bool:
-    return encoding.family in LAYERED and bool(encoding.layers)
+    return encoding.traits.is_compared and bool(encoding.layers)
 
 
 def _by_layer(inspection: Inspection) -> list[tuple[int, Encoding]]:

@@ -6,31 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
+from posenc.formulas.alibi import slopes_of
+from posenc.formulas.families import FAMILIES
 from posenc_export.read.comparing.expected import Expected, expected_of
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in, rotation_of
 from posenc_export.read.comparing.parameters import TELLS, USUAL, Difference, alike, differences, layers_named, shown
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import Encoding, Finding, Inspection, Severity
-from posenc_export.read.recognise.linear_biases import slopes_of
-from posenc_export.read.recognise.named import Family
 from posenc_models.config.read import Reading
 
 SAME_WORD = {"heads": "num_heads", "num_heads": "heads"}
 """Names of schemes for what another scheme calls otherwise."""
-STORED: Family = "learned"
-"""The family of rows that are stored and have no closed form."""
 MOST_POSITIONS = 4
 """Positions that a token has at most."""
-SLOPED = ("alibi",)
-"""Families that are compared by their slopes."""
-SCALED = ("sinusoidal",)
-"""Families whose rows a model may scale."""
 COUNTED = ("positions", "mask")
 """How a model says that it counts the tokens that a mask leaves in."""
-EACH = ("t5",)
-"""Families of which the encoder and the decoder of a model have one each."""
-EVERYWHERE = ("alibi", "window")
-"""Families that meet data in every attention of a model."""
 SLOPES = 1e-3
 """A relative difference of two slopes that may be how they were read."""
 SHARED = ("rope_theta", "rope_type", "factor", "frequencies")
@@ -56,15 +46,16 @@ def _no_part(inspection: Inspection, expected: Sequence[Expected]) -> Iterator[F
     if not inspection.attentions or not expected or not all(entry.part for entry in expected):
         return
     families = [encoding.family for encoding in inspection.encodings]
+    learned = [encoding for encoding in inspection.encodings if encoding.traits.is_learned]
     wanted = [entry.family for entry in expected]
     if inspection.attentions == expected[0].attentions:
         for entry in expected:
             # rows of a grid are stored without it where images have one size
-            there = families.count(entry.family) + (families.count(STORED) if _of_grid(entry) else 0)
-            if there < min(wanted.count(entry.family), 1 + (entry.family in EACH)):
+            there = families.count(entry.family) + (len(learned) if _of_grid(entry) else 0)
+            if there < min(wanted.count(entry.family), 1 + FAMILIES[entry.family].is_in_each):
                 yield _absent(inspection, entry)
                 return
-    elif not set(wanted).intersection(families) and not (STORED in families and any(map(_of_grid, expected))):
+    elif not set(wanted).intersection(families) and not (learned and any(map(_of_grid, expected))):
         yield _absent(inspection, expected[0])
 
 
@@ -78,8 +69,9 @@ def _by_family(expected: Sequence[Expected]) -> list[list[Expected]]:
 def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[Finding]:
     """Yield what differs in the encodings of a family."""
     family = entries[0].family
+    traits = FAMILIES[family]
     encodings = [encoding for encoding in inspection.encodings if encoding.family == family]
-    learned = [encoding for encoding in inspection.encodings if encoding.family == STORED]
+    learned = [encoding for encoding in inspection.encodings if encoding.traits.is_learned]
     if not encodings and learned and (rows := _of_grid(entries[0])):
         for encoding in learned:
             for difference in differences({**encoding.parameters, "rows": encoding.rows}, rows, encoding.dtype):
@@ -96,10 +88,10 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
         readings = [reading for entry in entries for reading in entry.readings if reading is not None]
         for encoding in encodings:
             yield from _nearest(encoding, readings)
-    if family == "rotary":
+    if traits.is_turned:
         first = next((r for entry in entries for r in entry.readings if r is not None), None)
         yield from () if first is None else _one_position(inspection, encodings, first)
-    if family in EVERYWHERE:
+    if traits.is_everywhere:
         yield from _left_out(inspection, encodings)
     yield from _unmasked(inspection, encodings, entries)
     yield from _short(inspection, encodings, entries)
@@ -214,13 +206,13 @@ def _of_layers(encoding: Encoding, difference: Difference, wrong: list[int], lay
 
 def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
     """Yield what differs between an encoding of a file and the reading of a config."""
-    if encoding.family == "rotary":
+    if encoding.traits.is_turned:
         yield from rotary_differences(
             rotation_in(encoding), rotation_of(reading.parameters, is_whole=True), encoding.dtype
         )
         yield from _of_sections(encoding, reading)
         return
-    if encoding.family in SLOPED:
+    if not encoding.parameters.keys().isdisjoint(("slopes", "bias_max")):
         yield from _of_slopes(encoding, reading)
     got, expected = dict(encoding.parameters), dict(reading.parameters)
     expected |= {SAME_WORD[name]: value for name, value in reading.parameters.items() if name in SAME_WORD}
@@ -228,9 +220,9 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         got["rows"] = encoding.rows
     if "max_len" in reading.spec:
         expected["rows"] = reading.spec["max_len"]
-    if encoding.family in SCALED and "scale" in got:
+    if encoding.traits.is_absolute and "scale" in got:
         expected.setdefault("scale", 1.0)
-    if encoding.family == STORED and "offset" in got:
+    if encoding.traits.is_learned and "offset" in got:
         expected["offset"] = reading.spec.get("position_offset", 0)
     # a default that the config leaves out is not compared: what stands there is
     yield from differences(got, expected, encoding.dtype)
@@ -320,7 +312,7 @@ def _short(inspection: Inspection, encodings: Sequence[Encoding], entries: Seque
     max_length = max((length for length in lengths if length is not None), default=0)
     stores = any("max_len" in r.spec for entry in entries for r in entry.readings if r is not None)
     for encoding in encodings:
-        if encoding.family == "rotary" and encoding.rows is not None and encoding.rows < max_length:
+        if encoding.traits.is_turned and encoding.rows is not None and encoding.rows < max_length:
             words = f"the table has {encoding.rows} rows, and the model {max_length} positions by the config"
             # a model that stores its table has all of its rows; others may be made for fewer positions
             severity: Severity = "error" if stores else "warning"

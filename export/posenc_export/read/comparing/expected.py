@@ -6,25 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from posenc_export.read.recognise.named import Family
+from posenc.formulas.families import FAMILIES, Family
+from posenc.formulas.fitting import family_of
 from posenc_models import ModelConfig
 from posenc_models.config.encodings.parts import parts_of
 from posenc_models.config.model_config import load_config
 from posenc_models.config.read import Reading, read_config
 from posenc_models.config.settings import Settings
 
-FAMILIES: Mapping[str, Family] = {
-    **dict.fromkeys(("rope", "mrope", "rope_layers", "rope_2d", "rope_nd", "rope_mixed", "dinov3", "xpos"), "rotary"),
-    **dict.fromkeys(("sinusoidal",), "sinusoidal"),
-    **dict.fromkeys(("learned",), "learned"),
-    **dict.fromkeys(("alibi",), "alibi"),
-    **dict.fromkeys(("t5_bias",), "t5"),
-    **dict.fromkeys(("transformer_xl", "conformer_relative", "clipped_relative", "deberta_buckets"), "relative"),
-    **dict.fromkeys(("swin_bias", "swin_cpb"), "window"),
-    **dict.fromkeys(("interpolated", "learned_2d", "sincos_2d", "sine_2d"), "grid"),
-    **dict.fromkeys(("timestep",), "timestep"),
-}
-"""The family that a scheme's numbers have in a file."""
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 """Keys of the number of layers."""
 ENCODER, DECODER = ("encoder_layers", "num_layers", "n_layers"), ("decoder_layers", "num_decoder_layers")
@@ -86,7 +75,7 @@ def _whole(entry: Expected, content: Mapping[str, object]) -> Expected:
     """Return the only encoding of a config: one that rotates does so in every layer."""
     count = _layers(content)
     entry = replace(entry, max_length=_max_length(content))
-    if entry.family != "rotary" or count is None:
+    if not FAMILIES[entry.family].is_turned or count is None:
         return entry
     return replace(entry, readings=entry.readings * count, by_layer=True)
 
@@ -109,7 +98,7 @@ def _of_part(content: Mapping[str, object], name: str) -> tuple[Expected, ...]:
 
 
 def _of(reading: Reading, part: str) -> tuple[Expected, ...]:
-    family = FAMILIES.get(reading.scheme)
+    family = family_of(reading.scheme)
     return () if family is None else (Expected(part, family, (reading,)),)
 
 
@@ -127,6 +116,6 @@ def _by_layer(content: Mapping[str, object]) -> Expected | None:
                 return None
             readings.append(None)
     first = next((reading for reading in readings if reading is not None), None)
-    if first is None or FAMILIES.get(first.scheme) != "rotary":
+    if first is None or family_of(first.scheme) != "rotary":
         return None
     return Expected("", "rotary", tuple(readings), by_layer=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.extend.held import Array, Floats
-from posenc_export.read.recognise.named import Form
 
 Exact = Callable[[NDArray[np.int64]], Floats]
 FIRST = 12
@@ -74,7 +74,7 @@ def _scales(form: Form) -> Sequence[float]:
 
 def _arrangements(form: Form, width: int, columns: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield columns of a closed form and their signs, for a table of so many columns."""
-    if form.family != "rotary":
+    if not form.traits.is_turned:
         if columns == width:
             yield np.arange(width), np.ones(width)
         return

@@ -7,6 +7,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 
+from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
 from posenc_export.read.extend.exact import NEAR_ENOUGH
 from posenc_export.read.extend.held import half_steps
@@ -16,7 +17,7 @@ from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import default_sizes
 from posenc_export.read.measuring import Measuring
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run
 
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

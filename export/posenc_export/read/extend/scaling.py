@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.parts.turned import rows_of
 from posenc_export.common.errors import BadInput, bad_input
-from posenc_export.read.recognise.closed_forms import rows_of
-from posenc_export.read.recognise.named import Form, Parameter
 
 CONTEXT = "original_max_position_embeddings"
 THETA = "rope_theta"
@@ -43,7 +43,7 @@ def scaled(form: Form, scaling: Scaling, rows: int, max_len: int) -> Form:
 
     values = dict(scaling.parameters)
     theta = values.pop(THETA, form.parameters.get(THETA))
-    if form.family != "rotary" or not isinstance(theta, (int, float)) or form.exact is None:
+    if not form.traits.is_turned or not isinstance(theta, (int, float)) or form.exact is None:
         raise BadInput(f"--rope-type is for a rotary encoding with a known theta, not for {form.family} ({form.name})")
     with bad_input():
         known = ROPE_TYPES[scaling.rope_type].parameters

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from posenc.formulas.families import FAMILIES
+from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
 from posenc_export.read.extend.held import Array, half_steps, held
 from posenc_export.read.extend.layouts import Layout, layout_of
 from posenc_export.read.extend.model import Model
 from posenc_export.read.extend.quantized import dequantize
 from posenc_export.read.extend.result import Table
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.report.text import parameters_in_words
 
 CHUNK = 1 << 20
 """How many numbers are computed at once."""
 WRONG = 0.25
 """An old row that is farther off belongs to another form: half precision of the angles themselves is not so far."""
-FAMILIES = ("rotary", "sinusoidal")
-TRAINED = ("learned",)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -51,9 +51,9 @@ class Planned:
 def check_form(named: Named) -> None:
     """Raise BadInput, in one line, where the rows of an encoding follow no formula that tables are written from."""
     where = next(iter((*named.stored, *named.nodes)), "")
-    if named.form.family in TRAINED:
+    if named.form.traits.is_learned:
         raise BadInput(f"{where} is a learned table of {named.rows} rows: no formula gives it more, train them instead")
-    if named.form.family not in FAMILIES:
+    if not named.form.traits.is_computed:
         raise BadInput(f"{where}: {not_rewritten(named.form.family)}")
     if named.form.exact is None:
         raise BadInput(
@@ -63,7 +63,8 @@ def check_form(named: Named) -> None:
 
 def not_rewritten(family: str) -> str:
     """Return, in words, that tables of a family are not rewritten."""
-    return f"tables of the family {family} are not rewritten: {', '.join(FAMILIES)} are"
+    known = ", ".join(name for name, traits in FAMILIES.items() if traits.is_computed)
+    return f"tables of the family {family} are not rewritten: {known} are"
 
 
 def planned(model: Model, named: Named, new: Form, max_len: int) -> list[Planned]:

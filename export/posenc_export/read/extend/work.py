@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
 from posenc_export.read.ends import Searched, search_end
 from posenc_export.read.extend.exact import swapped
@@ -14,13 +15,13 @@ from posenc_export.read.extend.plan import check_one, chosen, encodings_in
 from posenc_export.read.extend.request import ExtendRequest
 from posenc_export.read.extend.result import Extended, Grown, Swap, Table, Wall
 from posenc_export.read.extend.scaling import Scaling, scaled
-from posenc_export.read.extend.tables import FAMILIES, Planned, check_form, not_rewritten, planned, proved, rewrite
+from posenc_export.read.extend.tables import Planned, check_form, not_rewritten, planned, proved, rewrite
 from posenc_export.read.extend.walls import grow
 from posenc_export.read.graph import Graph
 from posenc_export.read.graph.data import external
 from posenc_export.read.graph.external import Location
 from posenc_export.read.graph.read import graph_in
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Constant, Position, Run
 
 ROUNDS = 8
@@ -121,7 +122,7 @@ def extended(request: ExtendRequest) -> tuple[Extended, Work]:
 
 def _why_nothing(work: Work, walls: tuple[Wall, ...]) -> str:
     """Return why a file cannot be made longer, of which nothing could be rewritten."""
-    other = next((named for named in work.meant if named.form.family not in FAMILIES and named.stored), None)
+    other = next((named for named in work.meant if not named.form.traits.is_computed and named.stored), None)
     words = "" if other is None else f"{other.stored[0]}: {not_rewritten(other.form.family)}; "
     ends = "; ".join(f"positions end at {wall.last:,} in {wall.node}: {wall.reason}" for wall in walls)
     return f"{words}nothing in the file can be made longer: {ends or 'no stored table was found'}"
@@ -157,7 +158,7 @@ def _add_computed(work: Work, named: Named) -> None:
     if request.exact:
         if named.form.exact is None:
             raise BadInput(f"{named.nodes[0]}: its frequencies fit no closed form ({named.form.name})")
-        if named.form.family != "rotary":
+        if not named.form.traits.is_turned:
             raise BadInput(f"{named.nodes[0]}: --exact is for rotary encodings, and not for {named.form.family}")
         new = _new_form(work, named, request.max_len or 2)
         work.computed.append((named, new))

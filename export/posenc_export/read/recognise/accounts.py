@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.ports import Floats
 from posenc_export.read.interpret.meetings import PRODUCTS, is_float
 from posenc_export.read.interpret.state import is_data
 from posenc_export.read.layers import SOFTMAX, WHOLE
-from posenc_export.read.recognise.circle import Floats
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.masks import is_mask
 from posenc_export.read.recognise.named import VALUES_TURNED

@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.buckets import by_distance, padded_form
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.parts.distances import by_distance
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
-from posenc_export.read.recognise.linear_biases import alibi_form
 from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
 from posenc_export.read.recognise.masks import is_mask, unblocked
-from posenc_export.read.recognise.named import Form, Named
-from posenc_export.read.recognise.relative import relative_form
+from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.relative import stored_by_distance
 from posenc_export.read.recognise.sides import Axes
 from posenc_export.read.recognise.trails import (
     Trails,
@@ -26,8 +26,8 @@ from posenc_export.read.recognise.trails import (
     positions_of,
     shape_of,
     stored_of,
+    tables_of,
 )
-from posenc_export.read.recognise.windows import coordinates_form, window_form
 from posenc_export.read.values import Constant, Meeting, Operand, Position, Run
 
 Array = NDArray[np.generic]
@@ -100,7 +100,8 @@ def _by_operator(run: Run, meeting: Meeting) -> Iterator[Claim]:
         return
     buckets, heads = shape_of(table.value)
     sizes = {"heads": heads, "num_buckets": buckets, "max_distance": far, "bidirectional": bool(ahead)}
-    yield replace(claim(run, Form("t5", "buckets", sizes), meeting, table), rows=buckets, positions="range")
+    form = Form("t5", "buckets", sizes, scheme="t5_bias", typed=sizes)
+    yield replace(claim(run, form, meeting, table), rows=buckets, positions="range")
 
 
 def _is_added(meeting: Meeting, place: int) -> bool:
@@ -130,7 +131,12 @@ def _with_columns(form: Form, lookup: Lookup, name: str) -> Form:
     table = lookup.node.operands[0]
     shape = () if table is None else shape_of(table.value)
     columns = [size for size in shape if size != lookup.rows]
-    return replace(form, parameters={name: columns[0], **form.parameters}) if len(columns) == 1 else form
+    if len(columns) != 1:
+        return form
+    # rows that queries are multiplied by are no bias of heads, which schemes have
+    return (
+        form.beside(**{name: columns[0]}) if name == "heads" else replace(form, scheme="").beside(**{name: columns[0]})
+    )
 
 
 def _padded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
@@ -142,8 +148,10 @@ def _padded(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
     # queries are multiplied by rows as columns, probabilities by rows as they are
     for rows in (array, array.T):
         table = table_of(run, stored, rows.shape[1])
-        form = None if table is None else padded_form(rows, table)
-        if table is not None and form is not None:
+        if table is None:
+            continue
+        form = find_scheme(Observation("distances", rows, spacing_of_dtype(rows.dtype), stored=(table,)))
+        if form is not None:
             return replace(claim(run, form, meeting, operand), rows=len(table))
     return None
 
@@ -204,39 +212,41 @@ def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Clai
     array = numbers_of(operand.value) if several else None
     if array is None or is_mask(array):
         return None
-    form = alibi_form(array if sign > 0 else np.negative(array.astype(np.float64)).astype(array.dtype))
+    # (.., heads, queries, keys) -> (heads, queries, keys): a batch repeats the first
+    heads = unblocked(array).reshape(-1, *array.shape[-3:])[0]
+    seen = Observation("bias", sign * heads, spacing_of_dtype(array.dtype), stored=tables_of(run, stored_of(operand)))
+    form = find_scheme(seen)
     if form is not None:
-        item = claim(run, form, meeting, operand)
-        return replace(item, rows=_stored_keys(run, operand, form), error=_error_of_alibi(form, array))
-    form = relative_form(array) or _continuous(run, operand, window_form(array))
-    if form is None or (form.name != "continuous" and not _is_kept(run, operand, form, array)):
+        item = claim(run, _continuous(seen, form), meeting, operand)
+        # trained numbers are stored by distances or differences
+        return replace(
+            item,
+            rows=None if form.traits.is_trained else _stored_keys(run, operand, form),
+            error=None if form.exact is None else form.off,
+        )
+    form = stored_by_distance(seen)
+    if form is None or not _is_kept(run, operand, form, array):
         return None
     return replace(claim(run, form, meeting, operand), rows=_rows(form))
 
 
 def _is_kept(run: Run, operand: Operand, form: Form, array: Array) -> bool:
-    """Return whether as many numbers are stored as a table of the form has: what is computed of a few is no table."""
+    """Return whether a bias of all pairs of tokens is stored, or a row for each distance: and not a few numbers."""
     if isinstance(operand.value, Constant):
         return True
-    heads = form.parameters.get("heads", 1)
-    different = len(np.unique(array.reshape(-1, *array.shape[-2:])[0]))
+    keys, rows = array.shape[-1], form.parameters.get("rows")
     values = [run.values[name] for name in stored_of(operand) if name in run.values]
-    if form.family != "window":
-        # a bias of all pairs of tokens, or a row for each distance
-        keys, rows = array.shape[-1], form.parameters.get("rows")
-        sizes = [[size for size in shape_of(value) if size >= keys] for value in values if is_float(value)]
-        return any(len(large) > 1 or rows in large for large in sizes)
-    return sum(math.prod(shape_of(value)) for value in values if is_float(value)) >= different * int(np.asarray(heads))
+    sizes = [[size for size in shape_of(value) if size >= keys] for value in values if is_float(value)]
+    return any(len(large) > 1 or rows in large for large in sizes)
 
 
-def _continuous(run: Run, operand: Operand, form: Form | None) -> Form | None:
+def _continuous(seen: Observation, form: Form) -> Form:
     """Return a window's form with the name of what computed it, where coordinates are among what is stored."""
-    for name in () if form is None else stored_of(operand):
-        value = run.values.get(name)
-        coordinates = None if value is None or shape_of(value)[-1:] != (2,) else numbers_of(value)
-        named = None if coordinates is None else coordinates_form(coordinates)
-        if form is not None and named is not None:
-            return replace(form, name=named.name, parameters={**form.parameters, **named.parameters})
+    for table in seen.stored if form.name == "table" else ():
+        grid = table.reshape(-1, *table.shape[-3:])[0] if table.ndim > 2 and table.shape[-1] == 2 else None
+        found = None if grid is None else find_scheme(Observation("coordinates", grid, spacing_of_dtype(grid.dtype)))
+        if found is not None:
+            return replace(form, name=found.name, parameters={**form.parameters, **found.parameters}, scheme="")
     return form
 
 
@@ -250,19 +260,3 @@ def _stored_keys(run: Run, operand: Operand, form: Form) -> int | None:
 def _rows(form: Form) -> int | None:
     rows = form.parameters.get("rows")
     return rows if isinstance(rows, int) else None
-
-
-def _error_of_alibi(form: Form, array: Array) -> float | None:
-    """Return the largest absolute error of a bias where no key is left out; None where slopes follow no rule."""
-    heads = form.parameters["heads"]
-    if form.exact is None or not isinstance(heads, int):
-        return None
-    queries, keys = array.shape[-2:]
-    # (.., heads, seq, seq_k) -> (batch, heads, seq, seq_k)
-    numbers = unblocked(array).reshape(-1, heads, queries, keys)
-    key, query = np.arange(keys), np.arange(queries)[:, None]
-    places = {"key": key + 0 * query, "last_key": key - keys + 1 + 0 * query}
-    # the last query is at the last key, or the first at the first: the nearer is meant
-    steps = [places[form.name]] if form.name in places else [key - query - keys + queries, key - query]
-    exact = [form.exact(step.reshape(-1)).reshape(heads, queries, keys) for step in steps]
-    return float(min(np.nanmax(np.abs(np.abs(numbers) - np.abs(bias))) for bias in exact))

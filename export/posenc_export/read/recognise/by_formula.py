@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
-from posenc.formulas.fitting import Kind, Observation, SchemeMatch, find_scheme
+from posenc.formulas.fitting import Form, Kind, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.parts.windows import boxes_of, sides_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.named import Family, Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
-from posenc_export.read.recognise.sinusoidal import timestep_form
-from posenc_export.read.recognise.trails import numbers_of
-from posenc_export.read.recognise.waves import spacing_of_dtype
-from posenc_export.read.recognise.windows import boxes_of, sides_of
+from posenc_export.read.recognise.taken_in import form_of_steps
+from posenc_export.read.recognise.trails import numbers_of, tables_of
 from posenc_export.read.values import Array, Meeting, Position, Run
 
 FEWEST = 4
@@ -56,7 +54,7 @@ def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
         # cosines and sines may be stored once for each layer: all nodes in which either meets data count
         met = (node for other in unread if not set(tensors).isdisjoint(other.tensors) for node in other.nodes)
         nodes_of = tuple(dict.fromkeys(met))
-        named.append(replace(entry, form=_form(match), tensors=tensors, nodes=nodes_of, shape=()))
+        named.append(replace(entry, form=match, tensors=tensors, nodes=nodes_of, shape=()))
     return named
 
 
@@ -67,14 +65,10 @@ def named_by_factor(entry: Named, factors: Array | None) -> Named:
     spacing = spacing_of_dtype(factors.dtype)
     # positions beyond that were rounded, or are infinite
     match = find_scheme(Observation("factor", factors[: int(1 / spacing)], spacing))
-    return entry if match is None else replace(entry, form=_form(match), shape=())
+    return entry if match is None else replace(entry, form=match, shape=())
 
 
-def _form(match: SchemeMatch) -> Form:
-    return Form(cast(Family, match.family), match.scheme, _plain(match), scheme=match.words)
-
-
-def _of_rotation(seen: Observation) -> SchemeMatch | None:
+def _of_rotation(seen: Observation) -> Form | None:
     """Return the scheme of a rotation; tokens in a row may be the places of an image, or of a video."""
     found = find_scheme(seen)
     if found is not None or seen.layout == "" or len(seen.numbers) < FEWEST:
@@ -98,8 +92,8 @@ def _of_steps(run: Run, entry: Named) -> Form | None:
     if array.ndim > 2 and len(array) == steps.array.size:
         # every sample of a sound, or every token, gets the features of the step
         rows = _of_each_step(array)
-        return None if rows is None else timestep_form(rows, steps.array)
-    return timestep_form(array, steps.array) if array.ndim == 2 and steps.array.dtype.kind == "f" else None
+        return None if rows is None else form_of_steps(rows, steps.array)
+    return form_of_steps(array, steps.array) if array.ndim == 2 and steps.array.dtype.kind == "f" else None
 
 
 def _of_each_step(array: Array) -> Array | None:
@@ -125,23 +119,18 @@ def _behind_text(run: Run, entry: Named) -> Form | None:
         found = find_scheme(Observation("rows", places.reshape(*sides, -1), spacing_of_dtype(rows.dtype)))
         if found is not None:
             # no scheme has rows of zeros before those of places
-            return Form(cast(Family, found.family), found.scheme, {**_plain(found), "class_tokens": text})
+            parameters = {**found.parameters, "class_tokens": text}
+            return Form(found.family, found.name, parameters)
     return None
 
 
-def _plain(found: SchemeMatch) -> dict[str, Parameter]:
-    """Return parameters as an inspection has them: lists of numbers, and no None."""
-    return {name: value for name, value in found.parameters.items() if value is not None}  # type: ignore[misc]
-
-
-def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> SchemeMatch | None:
+def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Form | None:
     """Return the scheme of a value that is added to data, multiplied with them, or chooses among them."""
     value = run.values.get(entry.tensors[0])
     array = None if value is None else numbers_of(value)
     if array is None or meeting is None:
         return None
-    values = (run.values[name] for name in entry.stored if name in run.values)
-    stored = tuple(table for table in map(numbers_of, values) if table is not None and table.ndim)
+    stored = tables_of(run, entry.stored)
     for kind, numbers in _readings(meeting, array):
         found = find_scheme(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
         if found is not None:

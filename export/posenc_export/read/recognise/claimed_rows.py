@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.claims import Claim, claim
 from posenc_export.read.recognise.lookups import rows_of, table_of
-from posenc_export.read.recognise.named import Form
 from posenc_export.read.recognise.trails import stored_of
 from posenc_export.read.values import Meeting, Operand, Position, Run
 

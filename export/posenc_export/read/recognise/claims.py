@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.named import Form, Named
+from posenc.formulas.fitting import Form
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.trails import dtype_name, positions_of, shape_of, stored_of
 from posenc_export.read.values import Meeting, Operand, Run
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.biases import biases_of
 from posenc_export.read.recognise.by_formula import name_by_formula
 from posenc_export.read.recognise.claims import claim, gathered
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.image_rotary import image_rotary_of
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.recognise.rotary_operators import absent_tables
 from posenc_export.read.recognise.sides import axes_of_data
@@ -18,8 +19,6 @@ from posenc_export.read.recognise.tables import tables_of
 from posenc_export.read.recognise.unrecognised import unrecognised_of
 from posenc_export.read.values import Run
 
-STORED = ("learned",)
-"""Families of rows that are stored, and have no closed form that a recogniser knows."""
 AWAY = "tables not there"
 """The name of angles whose cosines and sines lie in a file that is missing."""
 
@@ -33,7 +32,7 @@ def encodings_of(run: Run) -> list[Named]:
     images = image_rotary_of(run, {tensor for encoding in rotary for tensor in encoding.tensors})
     for encoding in (*rotary, *images, *biases_of(run, axes), *tables_of(run, axes)):
         # cosines and sines meet data in several nodes of a layer, of which an encoding has the first
-        names = {*encoding.nodes, *(encoding.tensors if encoding.form.family == "rotary" else ())}
+        names = {*encoding.nodes, *(encoding.tensors if encoding.form.traits.is_turned else ())}
         if not claimed.issuperset(names):
             named.append(encoding)
             claimed.update(names)
@@ -41,8 +40,8 @@ def encodings_of(run: Run) -> list[Named]:
     named += away
     claimed.update(node for encoding in away for node in encoding.nodes)
     # stored rows without a closed form may be those of a formula
-    plain = [encoding for encoding in named if encoding.form.family in STORED]
-    named = [encoding for encoding in named if encoding.form.family not in STORED]
+    plain = [encoding for encoding in named if encoding.form.traits.is_learned]
+    named = [encoding for encoding in named if not encoding.form.traits.is_learned]
     named += name_by_formula(run, [*plain, *unrecognised_of(run, axes, claimed)])
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}

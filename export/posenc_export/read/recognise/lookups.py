@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.buckets import relative_index_form
-from posenc_export.read.recognise.named import Form
-from posenc_export.read.recognise.sinusoidal import rows_form
+from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, spacing_of_dtype
 from posenc_export.read.recognise.trails import LOOKUPS, Trails, is_quantized, numbers_of, shape_of
-from posenc_export.read.recognise.windows import window_index_form
 from posenc_export.read.values import Meeting, Position, Run
 
 Array = NDArray[np.generic]
@@ -120,8 +117,18 @@ def rows_lookup_form(lookup: Lookup) -> Form | None:
     values = rows_of(lookup.values)
     if values is None or len(values) != len(lookup.indices):
         return None
-    form = rows_form(values, EIGHT_BITS if lookup.quantized else None)
+    form = form_of_rows(values, EIGHT_BITS if lookup.quantized else None)
     return form or learned_form(values, lookup.rows, int(lookup.indices[0]))
+
+
+def form_of_rows(rows: Array, spacing: float | None = None) -> Form | None:
+    """Return the form of rows (*places, features) by their numbers alone, whatever is stored.
+
+    Args:
+        rows: the rows.
+        spacing: of their numbers around 1, where it is not that of their dtype: they were dequantized.
+    """
+    return find_scheme(Observation("rows", rows, spacing_of_dtype(rows.dtype) if spacing is None else spacing))
 
 
 def learned_form(values: Array, rows: int, offset: int) -> Form | None:
@@ -129,7 +136,13 @@ def learned_form(values: Array, rows: int, offset: int) -> Form | None:
     narrow = values.shape[1] < NARROW
     if values.shape[1] < 2 or (values[1:] == values[:-1]).all() or (narrow and is_smooth(values)):
         return None
-    return Form("learned", "table", {"rows": rows, "d_model": values.shape[1], "offset": offset})
+    return stored_rows(rows, values.shape[1], offset)
+
+
+def stored_rows(rows: int, width: int, offset: int) -> Form:
+    """Return the form of a table of rows that follow no formula."""
+    parameters: dict[str, Parameter] = {"rows": rows, "d_model": width, "offset": offset}
+    return Form("learned", "table", parameters, scheme="learned", typed={"d_model": width})
 
 
 def is_smooth(rows: Array) -> bool:
@@ -163,7 +176,7 @@ def distance_lookup_form(lookup: Lookup) -> Form | None:
         indices = indices[None]
     if indices.ndim != 2:
         return None
-    return relative_index_form(indices, lookup.rows) or window_index_form(indices, lookup.rows)
+    return find_scheme(Observation("lookup", indices, 0.0, rows=lookup.rows))
 
 
 def table_of(run: Run, stored: tuple[str, ...], width: int) -> Array | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.circle import Floats
+from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.values import Constant, Data, Meeting, Operand, Position
 

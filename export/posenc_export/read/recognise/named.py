@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from posenc.formulas.fitting import Form
 
-Family = Literal[
-    "rotary",
-    "sinusoidal",
-    "learned",
-    "alibi",
-    "t5",
-    "relative",
-    "window",
-    "grid",
-    "timestep",
-    "temperature",
-    "not recognised",
-]
 VALUES_TURNED = "values are turned: only queries and keys should be"
 """How a finding on values ends, which a config may allow."""
-Parameter = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Form:
-    """A closed form that numbers have.
-
-    Args:
-        family: the kind of encoding.
-        name: the form within it: a rope type, a layout, "table" where there is no closed form.
-        parameters: its parameters by the names that schemes of this project give them: rope_theta, factor,
-            attention_factor, head_dim, rotary_dim, layout, rows, offset, num_heads and others.
-        exact: the numbers in float64 at given positions; None where they follow no formula.
-        also: other forms that fit as well, in words.
-        moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
-        scheme: the scheme whose formula gives the numbers, as it is typed; empty where a recogniser named them.
-    """
-
-    family: Family
-    name: str
-    parameters: Mapping[str, Parameter]
-    exact: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = field(default=None, compare=False)
-    also: tuple[str, ...] = ()
-    moved: tuple[int, ...] = ()
-    scheme: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.named import Parameter
+from posenc.formulas.fitting import Parameter
 
 Places = NDArray[np.int64]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.circle import Floats
+from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.rope import of_heads
+from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.heads import head_widths
-from posenc_export.read.recognise.named import Form, Named, Parameter
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.pairing import Pairing, features_of
 from posenc_export.read.recognise.rotary_numbers import Numbers, Reader
 from posenc_export.read.recognise.rotary_operators import TabledOperator, tabled_operators
@@ -97,7 +99,7 @@ def _rotation_use(flow: Flow, rotation: Rotation, numbers: Numbers) -> Use:
     """Return a rotation with the features of heads that it turns."""
     head_dim = max(head_widths(flow, rotation.outputs, 2 * rotation.first.size))
     features = features_of(rotation.first, rotation.second, rotation.shape, head_dim)
-    form = _with(numbers.form, Pairing(*features, head_dim).parameters)
+    form = of_heads(numbers.form, Pairing(*features, head_dim).parameters)
     ids = positions_from(flow.run, rotation.tables[0].value)
     return Use(rotation.multiplied.node, flow.ends(rotation.outputs), rotation.tables, form, numbers, ids)
 
@@ -114,7 +116,7 @@ def _operator_use(flow: Flow, operator: TabledOperator, numbers: Numbers) -> Use
     ends = frozenset({node.node}) if is_attention else flow.ends(node.outputs[:1])
     source = operator.tables[0].value if operator.ids is None else operator.ids.value
     ids = positions_from(flow.run, source)
-    return Use(node.node, ends, operator.tables, _with(numbers.form, parameters), numbers, ids)
+    return Use(node.node, ends, operator.tables, of_heads(numbers.form, parameters), numbers, ids)
 
 
 def _paired_before(node: Meeting, parameters: dict[str, Parameter]) -> dict[str, Parameter]:
@@ -138,11 +140,6 @@ def _paired_before(node: Meeting, parameters: dict[str, Parameter]) -> dict[str,
     return {
         "layout": Pairing(np.minimum(ranks[first], ranks[second]), np.maximum(ranks[first], ranks[second]), head).layout
     }
-
-
-def _with(form: Form, parameters: dict[str, Parameter]) -> Form:
-    """Return a form with what its place in the graph says; what its numbers say goes first."""
-    return replace(form, parameters={**parameters, **form.parameters})
 
 
 def _named(uses: Sequence[Use]) -> tuple[Named, Numbers]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.named import Form
 from posenc_export.read.recognise.rotary_operators import TabledOperator
-from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors, some_of
-from posenc_export.read.recognise.rotary_tables import rotary_table
+from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, rotary_table, row_errors, some_of
 from posenc_export.read.recognise.rotations import Rotation
 from posenc_export.read.recognise.stored_rows import stored_table
 from posenc_export.read.values import Constant, Operand

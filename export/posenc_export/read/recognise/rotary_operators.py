@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.circle import circle_of
+from posenc.formulas.fitting import Parameter
+from posenc.formulas.parts.circles import circle_of, offset_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.frequencies import offset_of
-from posenc_export.read.recognise.named import Parameter
 from posenc_export.read.recognise.rotary_rows import Rows
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Value
 

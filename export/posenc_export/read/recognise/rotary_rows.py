@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.circle import Floats, circle_of
-from posenc_export.read.recognise.closed_forms import closed_form, measured_of
-from posenc_export.read.recognise.frequencies import frequencies_of
-from posenc_export.read.recognise.geometric import Measured
-from posenc_export.read.recognise.named import Form
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.parts.circles import FIRST_ROWS
+from posenc.formulas.parts.turned import formula_of
+from posenc.formulas.rope_types.longrope import two_tables
+from posenc.ports import Array, Floats
 
 CHUNK = 1 << 20
 """How many numbers are compared at once."""
@@ -24,6 +24,13 @@ MANY = 1 << 13
 
 FIRST, SPREAD = 1024, 512
 """Rows at the beginning, and between there and the end, from which the form of a large table is read."""
+
+
+SECOND_TABLE = 0.02
+"""An error above this may be the beginning of a second table."""
+
+NEXT_ROWS = 64
+"""How many rows of a second table must be right."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +78,14 @@ def rotary_form(rows: Rows, positions: NDArray[np.int64]) -> Form | None:
     if len(rows) > MANY and positions[-1] - positions[0] == len(rows) - 1:
         # a fit on rows whose distance doubles reads no others
         rows, positions = rows.some, positions[some_of(len(rows))]
-    circle = circle_of(rows.cosine, rows.sine)
-    fit = None if circle is None else frequencies_of(circle, positions)
-    if circle is None or fit is None:
+    if not _are_floats(rows.cosine, rows.sine):
         return None
-    measured, backward = measured_of(circle, fit)
-    # cosine and sine tables of a spectrogram are circles too
-    if _is_transform(measured):
-        return None
-    form = closed_form(measured)
-    return _backward(form) if backward else form
+    numbers = rows.cosine.astype(np.float64) + 1j * rows.sine.astype(np.float64)
+    return find_scheme(Observation("rotation", numbers, spacing_of_dtype(rows.cosine.dtype), positions=(positions,)))
+
+
+def _are_floats(*arrays: Array) -> bool:
+    return all(array.dtype.kind == "f" or array.dtype.name == "bfloat16" for array in arrays)
 
 
 def some_of(count: int) -> NDArray[np.int64]:
@@ -89,12 +94,6 @@ def some_of(count: int) -> NDArray[np.int64]:
         return np.arange(count)
     spread = np.linspace(FIRST, count - 1, SPREAD).astype(np.int64)
     return np.union1d(np.concatenate([np.arange(FIRST), spread]), 1 << np.arange(int(count - 1).bit_length()))
-
-
-def _is_transform(measured: Measured) -> bool:
-    """Tell whether frequencies rise by equal steps: the matrices of Fourier and cosine transforms are so."""
-    steps = np.diff(measured.inv_freq)
-    return measured.pairs > 3 and bool(np.any(steps)) and float(np.ptp(steps)) <= 4 * float(measured.error.max())
 
 
 def row_errors(rows: Rows, form: Form, positions: NDArray[np.int64]) -> Floats:
@@ -120,15 +119,37 @@ def _chunks(rows: int, width: int) -> Iterator[slice]:
     return (slice(start, start + count) for start in range(0, rows, count))
 
 
-def _backward(form: Form) -> Form:
-    """Return the form of pairs that turn by minus the angle: its sines are below 0 where they were above."""
-    forward = form.exact
-    parameters = {**form.parameters, "direction": "backward"}
-    if forward is None:
-        return replace(form, parameters=parameters)
+def rotary_table(rows: Rows) -> Form | None:
+    """Return the form of a stored table, whose row r is position r; two tables end to end have one form."""
+    first = rotary_form(rows, np.arange(len(rows)))
+    seam = None if first is None else _seam(rows, first)
+    if first is None or seam is None:
+        return first
+    # the second table counts positions on, or anew
+    for start in (seam, 0):
+        second = rotary_form(rows.after(seam), np.arange(len(rows) - seam) + start)
+        if second is not None and _is_right(rows.after(seam), second, start):
+            return two_tables(rotary_form(rows.before(seam), np.arange(seam)) or first, second, seam, start)
+    return first
 
-    def exact(positions: NDArray[np.int64]) -> Floats:
-        cosines, sines = np.split(forward(positions), 2, axis=1)
-        return np.concatenate([cosines, -sines], axis=1)
 
-    return replace(form, parameters=parameters, exact=exact)
+def _seam(rows: Rows, first: Form) -> int | None:
+    """Return the row from which on a table is not that of its first rows."""
+    # noise of half precision grows slowly; a second table begins at once
+    checked = replace(first, exact=formula_of(first))
+    seam, places = None, some_of(len(rows))
+    beyond = np.flatnonzero(row_errors(rows.some, checked, places) > SECOND_TABLE)
+    if beyond.size:
+        # of a large table some rows were looked at: it begins between a right one and the next
+        before = int(places[beyond[0] - 1]) if beyond[0] else 0
+        between = np.arange(before, int(places[beyond[0]]) + 1)
+        wrong = np.flatnonzero(row_errors(rows.at(between), checked, between) > SECOND_TABLE)
+        seam = int(between[wrong[0]])
+    return seam if seam is not None and FIRST_ROWS <= seam <= len(rows) - FIRST_ROWS else None
+
+
+def _is_right(rows: Rows, form: Form, start: int) -> bool:
+    """Tell whether the first rows of a second table are those of its form."""
+    rows = rows.before(NEXT_ROWS)
+    checked = replace(form, exact=formula_of(form))
+    return bool(np.all(row_errors(rows, checked, np.arange(len(rows)) + start) <= SECOND_TABLE))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.circle import LOOSEST, Circle, Floats, circle_of
+from posenc.formulas.parts.circles import LOOSEST, Circle, circle_of, frequencies_at, offset_of
+from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.frequencies import frequencies_of, offset_of
 from posenc_export.read.recognise.mixtures import Mixture, Product, mixtures
 from posenc_export.read.recognise.pairing import Places
 from posenc_export.read.recognise.rotary_rows import Rows
@@ -270,7 +270,7 @@ def _positions(flow: Flow, circle: Circle | None, table: Operand) -> NDArray[np.
     if start is not None:
         return np.arange(count, dtype=np.int64) + start
     for ids in _ids(flow, table, count):
-        if frequencies_of(circle, ids) is not None:
+        if frequencies_at(circle, ids) is not None:
             return ids
     return None
 

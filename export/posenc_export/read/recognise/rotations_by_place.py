@@ -13,10 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Observation
+from posenc.formulas.fitting import Observation, spacing_of_dtype
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.mixtures import Mixture, Product, mixtures
-from posenc_export.read.recognise.waves import spacing_of_dtype
 from posenc_export.read.values import Constant, Position, Run
 
 ROUNDING = ("Cast", "Unsqueeze", "Squeeze", "Identity")

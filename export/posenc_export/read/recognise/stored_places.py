@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.biases import BIAS_OF
 from posenc_export.read.recognise.claims import Claim, claim, gathered
 from posenc_export.read.recognise.masks import is_mask, unblocked
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.sides import (
     FEATURES,
     JOINED,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.recognise.circle import Floats
+from posenc.ports import Floats
 from posenc_export.read.recognise.flow import MOVES, Flow
 from posenc_export.read.recognise.rotary_rows import Rows
 from posenc_export.read.values import Array, Constant, Meeting, Operand, Position, Value

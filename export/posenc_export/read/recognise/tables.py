@@ -10,24 +10,26 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.parts.windows import sides_of
 from posenc_export.read.recognise.claimed_rows import error_of_rows, from_input, of_numbers
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
-from posenc_export.read.recognise.grids import flat_grid_form, grid_form
 from posenc_export.read.recognise.lookups import (
     EIGHT_BITS,
     Lookup,
     Lookups,
+    form_of_rows,
     is_smooth,
     learned_form,
     lookup_of,
     rows_lookup_form,
     rows_of,
+    stored_rows,
     table_of,
 )
 from posenc_export.read.recognise.masks import is_mask
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.sides import Axes
-from posenc_export.read.recognise.sinusoidal import rows_form
 from posenc_export.read.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.read.recognise.trails import (
     RESIZING,
@@ -55,8 +57,8 @@ BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
 FEWEST_WAVES = 8
 """Features and rows that such a table has at least."""
 SAME = 2e-3
-TRAINED = ("learned",)
-"""Families of rows that follow no formula: tokens themselves may be such rows."""
+MOST_CLASSES = 2
+"""Tokens of a class before those of places, at most."""
 DEEPEST = 4000
 """Nodes that are gone back from what is added to rows, at most."""
 CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
@@ -86,7 +88,8 @@ def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Mee
             item = shared.claim(meeting, operand, "added", partial(_added, run, axes, lookups, meeting, operand))
             # features of a number may be all that a graph gives
             item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
-            if item is not None and not (item.form.family in TRAINED and are_tokens(run, meeting, operand)):
+            # tokens themselves may be rows that follow no formula
+            if item is not None and not (item.form.traits.is_learned and are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
         taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
@@ -155,9 +158,8 @@ def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
         return
     rows = shape_of(table.value)[0]
     numbers = numbers_of(table.value)
-    form = None if numbers is None else rows_form(numbers)
-    sizes = {"rows": rows, "d_model": shape_of(table.value)[1], "offset": 0}
-    item = claim(run, form or Form("learned", "table", sizes), meeting, table, rows=rows)
+    form = None if numbers is None else form_of_rows(numbers)
+    item = claim(run, form or stored_rows(rows, shape_of(table.value)[1], 0), meeting, table, rows=rows)
     source = "range" if ids is None else positions_of(run, ids.value, numbers_of(ids.value))
     yield replace(item, rows=rows, positions=source, error=None if form is None else error_of_rows(form, numbers))
 
@@ -220,11 +222,25 @@ def _form_of_numbers(array: Array, spacing: float | None) -> Form | None:
     rows = rows_of(array)
     if rows is not None:
         # a batch of sequences has rows that differ; positions along the features are a sequence of channels first
-        return rows_form(rows, spacing) or flat_grid_form(rows)
+        return form_of_rows(rows, spacing) or form_of_grid(rows, spacing)
     grid = array[0] if array.ndim == 4 and (array == array[:1]).all() else array
     if grid.ndim != 3:
         return None
-    return grid_form(grid) or grid_form(np.moveaxis(grid, 0, -1))
+    return form_of_rows(grid, spacing) or form_of_rows(np.moveaxis(grid, 0, -1), spacing)
+
+
+def form_of_grid(rows: Array, spacing: float | None = None) -> Form | None:
+    """Return the form of rows (places, features) that are a grid's, with rows of zeros before for tokens of a class."""
+    before = int(np.argmax(rows.any(1))) if rows.any() else len(rows)
+    for sides in sides_of(len(rows) - before) if before <= MOST_CLASSES else ():
+        # (places, features) -> (height, width, features)
+        form = form_of_rows(rows[before:].reshape(*sides, -1), spacing)
+        if form is not None:
+            tokens: dict[str, Parameter] = {"class_tokens": before} if before else {}
+            parameters = {**form.parameters, "grid": sides, **tokens}
+            # no scheme has rows of zeros before those of places
+            return replace(form, parameters=parameters, scheme="" if before else form.scheme)
+    return None
 
 
 def _interpolated(run: Run, meeting: Meeting, operand: Operand, resizing: Meeting) -> Claim | None:

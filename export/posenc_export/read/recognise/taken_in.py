@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
 from posenc_export.read.recognise.claimed_rows import of_numbers
 from posenc_export.read.recognise.claims import Claim, claim
 from posenc_export.read.recognise.lookups import rows_of
-from posenc_export.read.recognise.named import Form
-from posenc_export.read.recognise.sinusoidal import distances_form, rows_form, timestep_form
 from posenc_export.read.recognise.trails import is_float
-from posenc_export.read.recognise.windows import coordinates_form
 from posenc_export.read.values import Meeting, Operand, Position, Run
 
 Array = NDArray[np.generic]
@@ -27,11 +25,19 @@ def taken_in(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
     steps = step_of(run, meeting, operand)
     if steps is not None:
         return steps
-    form = None if wide is None else distances_form(wide) or rows_form(wide)
-    form = form or coordinates_form(array)
+    form = None if wide is None else find_scheme(Observation("taken", wide, spacing_of_dtype(wide.dtype)))
+    form = form or _coordinates(array)
     if form is None:
         return None
     return of_numbers(run, form, meeting, operand, array)
+
+
+def _coordinates(array: Array) -> Form | None:
+    """Return the form of coordinates (.., rows, columns, 2) of differences in a window, which a network takes in."""
+    if array.ndim < 3 or array.shape[-1] != 2:
+        return None
+    grid = array.reshape(-1, *array.shape[-3:])[0]
+    return find_scheme(Observation("coordinates", grid, spacing_of_dtype(grid.dtype)))
 
 
 def step_of(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
@@ -62,7 +68,13 @@ def _step_form(run: Run, value: Position, rows: Array) -> Form | None:
     for name in sorted(value.inputs):
         fed = run.values.get(name)
         if isinstance(fed, Position) and fed.array.ndim < 2 and fed.array.size in (1, len(rows)):
-            form = timestep_form(rows, np.broadcast_to(fed.array.reshape(-1), (len(rows),)))
+            form = form_of_steps(rows, np.broadcast_to(fed.array.reshape(-1), (len(rows),)))
             if form is not None:
                 return form
     return None
+
+
+def form_of_steps(rows: Array, steps: Array) -> Form | None:
+    """Return the form of features (steps, width) of known steps (steps,), which may be fractions."""
+    at = steps.astype(np.float64).reshape(-1)
+    return find_scheme(Observation("features", rows, spacing_of_dtype(rows.dtype), at=at))

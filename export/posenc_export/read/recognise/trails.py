@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,6 +106,12 @@ def stored_of(*operands: Operand | None) -> tuple[str, ...]:
         if operand is not None and isinstance(operand.value, (Constant, Position)):
             names |= operand.value.stored
     return tuple(sorted(names))
+
+
+def tables_of(run: Run, names: Iterable[str]) -> tuple[Array, ...]:
+    """Return the arrays of initializers, those that have several numbers and can be loaded."""
+    arrays = (numbers_of(run.values[name]) for name in names if name in run.values)
+    return tuple(array for array in arrays if array is not None and array.ndim)
 
 
 def is_quantized(run: Run, operand: Operand | None) -> bool:

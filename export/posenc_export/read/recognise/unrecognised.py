@@ -10,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import Form
 from posenc_export.read.interpret.meetings import COORDINATES, PRODUCTS
 from posenc_export.read.recognise.claims import Claim, claim, gathered
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.named import Form, Named
+from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary_operators import is_rotation, rotary_tables
 from posenc_export.read.recognise.sides import Axes
 from posenc_export.read.recognise.stored_places import (

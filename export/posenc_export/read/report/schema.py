@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from posenc.formulas.families import Family
+from posenc.formulas.fitting import Parameter
 from posenc_export.read.inspection import (
     Attended,
     Beyond,
@@ -27,7 +29,6 @@ from posenc_export.read.inspection import (
     Size,
     Taken,
 )
-from posenc_export.read.recognise.named import Family, Parameter
 
 if TYPE_CHECKING:
     from pydantic.config import ExtraValues

@@ -94,25 +94,10 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{entry.code} {entry.severity}  {entry.name}: {where}{entry.detail}"
 
 
-def whole_lines(inspection: Inspection) -> Iterator[str]:
-    """Yield all that is said of a file: what it is, the verdict and what needs action, then what it holds."""
-    yield from head_lines(inspection)
-    yield verdict_line(inspection)
-    yield from finding_lines(inspection.findings)
-    yield ""
-    yield from body_lines(inspection)
-
-
 def verdict_line(inspection: Inspection) -> str:
-    """Return how many findings there are of each severity, what was not judged, and how to read more."""
-    findings = inspection.findings
-    counts = [(sum(entry.severity == kind for entry in findings), kind) for kind in ("error", "warning", "note")]
-    parts = [_count(number, kind) for number, kind in counts if number] or ["no findings"]
-    unjudged = len({entry.place for entry in inspection.not_judged})
-    parts += [f"{_count(unjudged, 'place')} not judged"] if unjudged else []
-    parts += ["reading stopped before the end"] if inspection.stopped else []
-    words = ", ".join(parts)
-    return f"{words}; posenc explain {findings[0].code} says what to do" if findings else words
+    """Return the verdict, and how to read more of the gravest finding."""
+    more = [f"posenc explain {inspection.findings[0].code} says what to do"] if inspection.findings else []
+    return "; ".join([inspection.verdict, *more])
 
 
 def _encoding(encoding: Encoding) -> Iterator[str]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from posenc_export.common.markdown import count_of
 from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import Bin
-from posenc_export.read import Encoding, Finding, Inspection, finding_words, parameters_in_words, verdict_line
+from posenc_export.read import Encoding, Finding, Inspection, finding_words, parameters_in_words
 from posenc_export.show.pages.errors import Chart, RuntimeGroup, chart_of
 from posenc_export.show.pages.page import environment, template
 from posenc_export.show.pages.policy import policy
@@ -75,7 +75,7 @@ def inspection_page(inspection: Inspection) -> str:
         .get_template("inspection.html.jinja")
         .render(
             inspection=inspection,
-            verdict=verdict_line(inspection).partition("; posenc")[0],
+            verdict=inspection.verdict,
             mark="fail" if "error" in severities else "skip" if severities or inspection.not_judged else "pass",
             encodings=[(name_of(encoding), encoding, parameters_in_words(encoding.parameters)) for encoding in named],
             advice=[advice_on(entry) for entry in inspection.findings],

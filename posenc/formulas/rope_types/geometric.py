@@ -2,111 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.decimals import short_decimals, shortest
-from posenc.rope_types.default import reference as default
-from posenc.rope_types.linear import reference as linear
-from posenc.rope_types.proportional import reference as proportional
-from posenc_export.read.recognise.circle import Floats
-from posenc_export.read.recognise.named import Parameter
-from posenc_export.read.recognise.snapping import USUAL_BASES, agree, digits_of
+from posenc.formulas.parts.measured import Fitted, Measured, Series, agree, digits_of, series_of
+from posenc.formulas.rope_types.default import reference as default
+from posenc.formulas.rope_types.linear import reference as linear
+from posenc.formulas.rope_types.proportional import reference as proportional
 
 ROUND = 6
 """A base or a factor of more digits is no setting that anybody wrote."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Frequencies of pairs as they were measured, at or above 0.
-
-    Args:
-        inv_freq: (pairs,), in radians per position.
-        error: a bound of the error of each.
-        amplitude: what multiplies cosines and sines.
-        amplitude_error: its error.
-        held_in: the narrowest float type of the cosines and sines.
-    """
-
-    inv_freq: Floats
-    error: Floats
-    amplitude: float = 1.0
-    amplitude_error: float = 1e-6
-    held_in: str = "float32"
-
-    def first(self, pairs: int) -> Measured:
-        """Return the first pairs."""
-        return replace(self, inv_freq=self.inv_freq[:pairs], error=self.error[:pairs])
-
-    @property
-    def certain(self) -> int:
-        """The number of first pairs whose frequencies are far from 0, as far as they were measured."""
-        clear = self.inv_freq > 4 * self.error
-        return int(clear.size if clear.all() else np.argmin(clear))
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs."""
-        return int(self.inv_freq.size)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A closed form of frequencies, before it is checked on cosines.
-
-    Args:
-        name: the rope type.
-        parameters: what it takes, by the names of rope types.
-        inv_freq: the frequencies in float64.
-        attention_factor: as the type has it; None where it says nothing.
-    """
-
-    name: str
-    parameters: dict[str, Parameter]
-    inv_freq: Floats
-    attention_factor: float | None = None
-
-    @property
-    def digits(self) -> int:
-        """How many digits its numbers need; fewer are likelier, and so is a usual base."""
-        unusual = 0 if self.parameters.get("rope_theta") in USUAL_BASES else 3
-        return unusual + sum(digits_of(v) for v in self.parameters.values() if isinstance(v, float))
-
-    def in_words(self) -> str:
-        """Say what it is."""
-        shown = [f"{name}={_plain(value)}" for name, value in self.parameters.items()]
-        return " ".join([self.name, *shown])
-
-
-@dataclass(frozen=True)
-class Series:
-    """theta^(-i / over) / factor, fitted by least squares of logarithms, and bounds of relative errors."""
-
-    theta: float
-    theta_error: float
-    factor: float
-    factor_error: float
-
-
-def series_of(measured: Measured, over: int, first: int = 0, *, scaled: bool) -> Series:
-    """Fit a geometric series to pairs from the place `first` on.
-
-    Args:
-        over: the exponent of pair i is -i / over.
-        scaled: whether all are divided by a factor.
-    """
-    places = np.arange(first, first + measured.pairs) / over
-    relative = np.maximum(measured.error / measured.inv_freq, 1e-12)
-    columns = np.stack([-places, -np.ones_like(places)][: 1 + scaled], axis=1) / relative[:, None]
-    # linear in log theta and log factor, so that errors go through the same matrix
-    solver = np.linalg.pinv(columns) / relative
-    solution = solver @ np.log(measured.inv_freq)
-    bounds = np.abs(solver) @ relative
-    factor, factor_error = (math.exp(solution[1]), float(bounds[1])) if scaled else (1.0, 0.0)
-    return Series(math.exp(min(solution[0], 700.0)), float(bounds[0]), factor, factor_error)
 
 
 def geometric_forms(measured: Measured) -> list[Fitted]:
@@ -189,7 +97,3 @@ def _padded(fitted: Fitted, pairs: int) -> Fitted:
     still = np.zeros(pairs - fitted.inv_freq.size)
     parameters = {**fitted.parameters, "rotary_dim": 2 * fitted.inv_freq.size}
     return replace(fitted, parameters=parameters, inv_freq=np.concatenate([fitted.inv_freq, still]))
-
-
-def _plain(value: Parameter) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -8,14 +8,13 @@ from itertools import product
 
 import numpy as np
 
+from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.decimals import short_decimals, shortest
 from posenc.formulas.parts.frequencies import Frequencies
-from posenc.rope_types.llama3 import reference as llama3
-from posenc.rope_types.yarn import reference as yarn
-from posenc_export.read.recognise.circle import Floats
-from posenc_export.read.recognise.geometric import Fitted, Measured, series_of
-from posenc_export.read.recognise.named import Parameter
-from posenc_export.read.recognise.snapping import USUAL_BASES, agree, digits_of
+from posenc.formulas.parts.measured import USUAL_BASES, Fitted, Measured, agree, digits_of, series_of
+from posenc.formulas.rope_types.llama3 import reference as llama3
+from posenc.formulas.rope_types.yarn import reference as yarn
+from posenc.ports import Floats
 
 POWERS = tuple(2**k for k in range(12, 21)) + tuple(2**k for k in range(11, 3, -1))
 CONTEXTS = POWERS + tuple(3 * 2**k for k in range(4, 17)) + tuple(1000 * 2**k for k in range(10))

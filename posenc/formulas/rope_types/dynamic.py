@@ -1,13 +1,23 @@
-"""Dynamic NTK: the base that calls of several lengths have, to the factor that it grows with."""
-
-from __future__ import annotations
+"""Dynamic NTK: the base grows with the call."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
+from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.parts.decimals import shortest
-from posenc_export.read.recognise.named import Form, Parameter
+from posenc.formulas.parts.frequencies import Frequencies
+
+
+def reference(dim: int, rope_theta: float, length: int, *, factor: float, max_position_embeddings: int) -> Frequencies:
+    """Return (rope_theta alpha^(d / (d - 2)))^(-2 i / d) with alpha = 1 + factor * (how much longer a call is).
+
+    Source: https://www.reddit.com/r/LocalLLaMA/comments/14mrgpr, where alpha is factor l / L - (factor - 1).
+    """
+    beyond = max(length - max_position_embeddings, 0) / max_position_embeddings
+    i, alpha = np.arange(dim // 2), 1 + factor * beyond
+    return Frequencies(np.exp(-2 * i / dim * np.log(float(rope_theta)) - 2 * i / (dim - 2) * np.log(alpha)))
+
 
 CLOSE = 1e-4
 """How well the lengths agree on a factor and a context."""
