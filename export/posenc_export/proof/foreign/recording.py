@@ -61,10 +61,11 @@ def write_proof(
         cases = with_half(encoding, draft.cases, dtype, options.seed)
         draft = replace(draft, cases=cases, notes=(*draft.notes, words))
     draft = collect(asking, target, draft, options.seed)
-    if target.generates and dtype:
-        draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: weights of {dtype} may write others"))
+    if target.generates and (dtype or target.others):
+        why = f"weights of {dtype} may write others" if dtype else "the encoder that they follow from is another file"
+        draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: {why}"))
     else:
-        draft = replace(draft, generations=generations_of(target, options))
+        draft = replace(draft, generations=generations_of(target, None, options))
     write_golden(folder, draft.cases)
     manifest = _of_file(describe(target, options, draft, folder), file, match)
     write_json(folder / MANIFEST, manifest.to_json())

@@ -53,13 +53,14 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
     columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
     file_rows: list[Row] = []
     run_rows: list[Row] = []
-    for (subject, status), group in _grouped(verdicts).items():
+    for (place, status), group in _grouped(verdicts).items():
+        subject = group[0].subject
         checks = [verdict.check for verdict in group if verdict.check != AGREES]
         cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
         if subject in RUNTIMES:
-            run_rows.append(Row(status, (subject, mark(subject, status), *_figures(group, against), cell)))
+            run_rows.append(Row(status, (place, mark(subject, status), *_figures(group, against), cell)))
         else:
-            file_rows.append(Row(status, (subject, MARKS[status], cell)))
+            file_rows.append(Row(status, (place, MARKS[status], cell)))
     both_tables = (Rows(FILE_COLUMNS, tuple(file_rows)), Rows(columns, tuple(run_rows)))
     return [rows for rows in both_tables if rows.rows]
 
@@ -72,7 +73,7 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
     groups: dict[tuple[str, Status], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.status != "skip":
-            groups.setdefault((verdict.subject, verdict.status), []).append(verdict)
+            groups.setdefault((verdict.place, verdict.status), []).append(verdict)
     return groups
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -53,4 +54,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
         notes=(*whole.notes, *notes),
         generates=whole.generates,
+        begins=whole.begins,
+        file=folder.file,
+        others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
     )
