@@ -23,14 +23,16 @@ from helpers.model_folders import MODELS, REFUSED, WRITING
 from helpers.shared import Cli, Once, one_of_each
 from helpers.whole_models import Run, writer_of
 from posenc.ports import Array
+from posenc.spec import DType
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.bundle.place import first_foreign
+from posenc_export.common.errors import BadInput
 from posenc_export.proof.generation import Callee, Writer, differences, sounds
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_models import ModelFolder
 
-CERTIFIED = ("llama", "gemma3_text", "bloom", "vit", "deepseek_v3", "t5", "whisper")
+CERTIFIED = ("llama", "gemma3_text", "bloom", "vit", "deepseek_v3")
 """Models that tests export, one of each kind; a script exports the whole list, for docs/whole-models.md."""
 
 
@@ -327,6 +329,40 @@ def test_sounds_follow_from_a_number_alone() -> None:
     assert not np.array_equal(one, other)
 
 
+# ---- half precision --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("fp16", "float16"), ("bf16", "bfloat16")])
+def test_numbers_of_a_model_in_half_are_half(once: Once, dtype: DType, name: str) -> None:
+    """Positions stay integers, and angles float32: rows at 200 are off by no more than their last digit."""
+    whole = ModelFolder.load(saved(once, "llama"), dtype=dtype).build()
+    kinds = {text.partition(": ")[2].partition("[")[0] for text in whole.inputs}
+    assert kinds == {"int64", name}
+    model: Any = whole.module.model
+    assert {str(weight.dtype) for weight in model.parameters()} == {f"torch.{name}"}
+    assert {str(buffer.dtype) for buffer in model.buffers() if buffer.is_floating_point()} == {"torch.float32"}
+    places = torch.arange(200, 203)[None]
+    cos, _ = model.model.rotary_emb(torch.zeros(1, 3, 16, dtype=model.dtype), places)
+    angles = places[0, :, None].double() * 10000.0 ** (-torch.arange(0, 8, 2).double() / 8)
+    torch.testing.assert_close(cos[0, :, :4], angles.cos().to(cos.dtype), atol=0, rtol=torch.finfo(cos.dtype).eps)
+
+
+def test_a_dtype_that_no_model_has_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "model", CONFIG)
+    line = refused_without_torch("--model", str(folder), "--dtype", "fp64")
+    assert line == "Error: a whole model has no dtype fp64: expected one of fp32, fp16, bf16"
+
+
+@pytest.mark.parametrize(("dtype", "wrong", "near"), [("float32", 1, 0), ("float16", 0, 1)])
+def test_a_tie_is_one_of_the_dtype(dtype: str, wrong: int, near: int) -> None:
+    """Two logits that half precision does not tell apart are as good as equal in half, and not in float32."""
+    one = Generation(((3, 4),), ((5, 9, 7),))
+    run = told(one.tokens[0], 1e-2)
+    inputs = parse_ports(("input_ids: int64[batch, seq] < 32",))
+    call = Callee(lambda feeds: {name: array.astype(dtype) for name, array in run(feeds).items()}, inputs)
+    assert tuple(map(len, differences(Writer(call), one))) == (wrong, near)
+
+
 def test_longrope_says_where_a_text_is_given_again(once: Once) -> None:
     assert any(
         "beyond 64 tokens by other frequencies" in note for note in ModelFolder.load(saved(once, "phi3")).build().notes
@@ -388,10 +424,21 @@ def test_a_decoder_writes_what_transformers_writes(once: Once, written: Callable
 
 
 @pytest.mark.exhaustive  # two exports
-def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(written: Callable[[str], Path], tmp_path: Path) -> None:
-    """Its graph lies beside the decoder's, and a bundle whose encoder is another is refused."""
-    bundle = tmp_path / "bundle"
-    shutil.copytree(written("t5"), bundle)
+def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(once: Once, cli: Cli) -> None:
+    """Both graphs are proved, and a bundle whose encoder is another is refused."""
+    folder = str(saved(once, "whisper"))
+    words = ("--max-len", "24", "--runtime", "ort-cpu", "--json", "-o", "whole")
+    result = cli("export", "--model", folder, *words)
+    assert result.exit_code == 0, result.output
+    rows = {
+        (row.get("part", ""), row["subject"], row["check"]): row["status"]
+        for row in json.loads(result.stdout)["verdicts"]
+    }
+    for part in ("", "encoder_model"):
+        assert rows[part, "ort-cpu", "agrees"] == rows[part, "onnx", "integrity"] == "pass"
+    assert rows["", "ort-cpu", "generation"] == "pass"
+
+    bundle = Path("whole")
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
     assert {"decoder_model_merged.onnx", "encoder_model.onnx", "encoder_model/golden.npz"} <= files
     assert not {file for file in files if "/" in file and file.endswith(".onnx")}
@@ -400,19 +447,38 @@ def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(written: Callable[[st
     assert [len(one.prompts) for one in manifest.generations] == [1, 1, 2]
     for one in manifest.generations:
         assert differences(writer_of(bundle), one) == ([], [])
+    with pytest.raises(BadInput, match=r"encoder_model is a part of whole: validate that"):
+        posenc_export.validate(bundle / "encoder_model")
 
     model = onnx.load(bundle / "encoder_model.onnx")
     for tensor in model.graph.initializer:
-        if tensor.name.endswith("embed_tokens.weight") or "shared" in tensor.name:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)[::-1], tensor.name))
+        if tensor.name.endswith("embed_positions.weight"):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(-onnx.numpy_helper.to_array(tensor), tensor.name))
     onnx.save(model, bundle / "encoder_model.onnx")
-    found = [differences(writer_of(bundle), one)[0] for one in manifest.generations]
-    assert all(found)
-    result = posenc_export.validate(bundle, runtimes=["ort-cpu"])
-    wrong = {(row.part, row.subject) for row in result.verdicts if row.status == "fail"}
-    assert ("encoder_model", "onnx") in wrong
-    assert not result.passed
+    assert all(differences(writer_of(bundle), one)[0] for one in manifest.generations)
+    checked = posenc_export.validate(bundle, runtimes=["ort-cpu"])
+    wrong = {(row.part, row.subject) for row in checked.verdicts if row.status == "fail"}
+    assert {("encoder_model", "onnx"), ("", "ort-cpu"), ("", "other files")} <= wrong
+    assert not checked.passed
     assert first_foreign(bundle) == "encoder_model.onnx, which was changed after posenc-export wrote it"
+
+
+@pytest.mark.exhaustive
+def test_a_model_in_half_precision_keeps_exact_positions(once: Once, cli: Cli) -> None:
+    """Weights, caches and logits are half; the report says how many tokens of float32 it writes."""
+    words = ("--dtype", "fp16", "--max-len", "24", "--runtime", "ort-cpu", "-o", "half")
+    result = cli("export", "--model", str(saved(once, "llama")), *words)
+    assert result.exit_code == 0, result.output
+    session = onnxruntime.InferenceSession("half/model.onnx", providers=["CPUExecutionProvider"])
+    types = {item.name: item.type for item in (*session.get_inputs(), *session.get_outputs())}
+    assert {types[name] for name in types if "key" in name or name == "logits"} == {"tensor(float16)"}
+    assert types["position_ids"] == "tensor(int64)"
+    stored = {tensor.name: tensor.data_type for tensor in onnx.load("half/model.onnx").graph.initializer}
+    assert {kind for name, kind in stored.items() if "mlp" in name} <= {onnx.TensorProto.FLOAT16}
+    assert {kind for name, kind in stored.items() if "sincos" in name} == {onnx.TensorProto.FLOAT}
+    found = re.search(r"of 800 tokens that the model writes in float32, it writes (\d+) in fp16", result.output)
+    assert found is not None
+    assert int(found[1]) > 780
 
 
 FAULTS: Mapping[str, Callable[[dict[str, Array]], None]] = {

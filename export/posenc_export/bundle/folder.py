@@ -59,6 +59,8 @@ class Bundle:
         if not path.is_file():
             raise BadInput(f"{folder} is not a bundle: it has no {MANIFEST}; posenc-export makes one")
         manifest = read_manifest(_read_json(path))
+        if not part:
+            _check_whole(folder, manifest)
         for artifact in manifest.artifacts:
             check_artifact(folder.parent if part else folder, artifact)
         check_listed(manifest, GOLDEN)
@@ -96,6 +98,13 @@ class Bundle:
     def golden(self) -> Iterator[GoldenCase]:
         """Yield every recorded case, one at a time."""
         return read_golden(self.folder, self.manifest)
+
+
+def _check_whole(folder: Path, manifest: Manifest) -> None:
+    """Raise BadInput where a folder is a part of the bundle above it: its graph lies there."""
+    file, above = folder / manifest.artifacts[0].file, folder.absolute().parent
+    if not file.exists() and (above / file.name).is_file() and (above / MANIFEST).is_file():
+        raise BadInput(f"{folder} is a part of {folder.parent}: validate that")
 
 
 def _read_json(path: Path) -> object:

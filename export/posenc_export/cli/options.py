@@ -139,7 +139,12 @@ SPEC = options(
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
         f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
-    choice("--dtype", CHOICES["dtype"], "The dtype of x and of the output.", "fp32"),
+    choice(
+        "--dtype",
+        CHOICES["dtype"],
+        "The dtype of x and of the output; of a whole model, that of its weights and numbers.",
+        "fp32",
+    ),
     choice(
         "--index-dtype",
         CHOICES["index_dtype"],

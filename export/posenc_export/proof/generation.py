@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from posenc.encoding import eps
 from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.manifest import Generation
+from posenc_export.common.arrays import FLOATS, numpy_dtype
 
 Call = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """A call of a module or of a graph: arrays by their names to arrays by their names."""
-NEAR = 2 * 16 * 2.0**-23
-"""How near two logits are, as a share of the largest one, where float32 does not tell which of them is the largest.
+NEAR = 2 * 16
+"""How near two logits are, in eps of the largest one, where their dtype does not tell which of them is the largest.
 
 Outputs of a user's module may differ by 16 eps of their scale, and here two of them are compared.
 """
@@ -69,7 +71,7 @@ def _record(writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins
     rows: list[list[int]] = [[] for _ in prompts]
     generation = Generation(tuple(map(tuple, prompts)), (), tuple(begins))
     for logits in _steps(writer, generation, rows, count):
-        for row, token in zip(rows, logits.argmax(-1).tolist(), strict=True):
+        for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
             row.append(token)
     return Generation(generation.prompts, tuple(map(tuple, rows)), generation.begins)
 
@@ -81,14 +83,15 @@ def differences(writer: Writer, generation: Generation) -> tuple[list[str], list
     rows: list[list[int]] = [[] for _ in generation.prompts]
     alone = len(rows) == 1
     for step, logits in enumerate(_steps(writer, generation, rows, len(generation.tokens[0]))):
-        for number, (row, of_row) in enumerate(zip(rows, logits, strict=True)):
+        tie = NEAR * eps(logits.dtype.name)
+        for number, (row, of_row) in enumerate(zip(rows, logits.astype(np.float32), strict=True)):
             expected, actual = generation.tokens[number][step], int(of_row.argmax())
             if not np.isfinite(of_row).all():
                 wrong.append(f"{_place(step, number, alone)} has logits that are no numbers")
             elif actual != expected:
                 gap, scale = float(of_row[actual] - of_row[expected]), float(np.abs(of_row).max())
                 words = f"{_place(step, number, alone)} is {actual}, expected {expected}"
-                (near if gap <= NEAR * scale else wrong).append(f"{words} (logits {gap:.1e} apart)")
+                (near if gap <= tie * scale else wrong).append(f"{words} (logits {gap:.1e} apart)")
             row.append(expected)
     return wrong, near
 
@@ -111,7 +114,7 @@ def _steps(writer: Writer, generation: Generation, rows: Sequence[Sequence[int]]
         positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
         given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **encoded}
         outputs = decoder.call({**feeds, **_taken(decoder, given)})
-        yield np.asarray(outputs["logits"], np.float32)[:, -1]
+        yield np.asarray(outputs["logits"])[:, -1]
         feeds = {name: outputs[name.replace("past_key_values", "present")] for name in feeds}
         ids = np.array([[row[step]] for row in rows], np.int64)
         mask = np.concatenate([mask, np.ones_like(ids)], 1)
@@ -130,7 +133,7 @@ def padded(prompts: Sequence[Sequence[int]], *, left: bool) -> tuple[Array, Arra
 def _encoded(encoder: Callee, prompts: Sequence[Sequence[int]]) -> dict[str, Array]:
     """Return what an encoder makes of prompts, by the names that a decoder has for it."""
     ids, mask = padded(prompts, left=False)
-    numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype == "float32"}
+    numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
     given = {"input_ids": ids, "attention_mask": mask, **numbers}
     outputs = encoder.call(_taken(encoder, given))
     return {"encoder_hidden_states": outputs["last_hidden_state"], "encoder_attention_mask": mask}
@@ -141,7 +144,7 @@ def sounds(port: Port, seeds: Array) -> Array:
     size = int(np.prod([axis.size or 1 for axis in port.axes[1:]]))
     # a multiplicative hash of the place: NumPy's own generators may change
     drawn = ((np.arange(size, dtype=np.int64) + 1) * (2 * seeds[:, None] + 1) * 40503) % 65536
-    values: Array = (drawn / 32768.0 - 1.0).astype(port.dtype)
+    values: Array = (drawn / 32768.0 - 1.0).astype(numpy_dtype(port.dtype))
     return values.reshape(len(seeds), *(axis.size or 1 for axis in port.axes[1:]))
 
 
@@ -152,7 +155,7 @@ def _taken(callee: Callee, given: Feeds) -> dict[str, Array]:
 def _empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
     """Return caches of no token, by the names of their inputs."""
     return {
-        port.name: np.zeros((batch, port.axes[1].size or 1, 0, port.axes[3].size or 1), port.dtype)
+        port.name: np.zeros((batch, port.axes[1].size or 1, 0, port.axes[3].size or 1), numpy_dtype(port.dtype))
         for port in inputs
         if port.name.startswith("past_key_values.")
     }

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
 from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
 from posenc_models.whole.weights import check_weights
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "max_target_positions")
 """Keys that say how many positions a model has."""
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
+DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
+"""The dtypes that a whole model may have."""
 HALVES = ("key", "value")
 """What a layer caches of a token."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
@@ -63,6 +66,7 @@ class ModelFolder:
         origin: what says so.
         exact: whether exact positions take the place of a rotary model's own.
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
+        dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
     """
 
     path: Path
@@ -71,17 +75,21 @@ class ModelFolder:
     origin: str = "architectures"
     exact: bool = True
     part: str = ""
+    dtype: DType = "fp32"
 
     @classmethod
-    def load(cls, path: str | PathLike[str], task: str | None = None) -> Self:
+    def load(cls, path: str | PathLike[str], task: str | None = None, dtype: DType = "fp32") -> Self:
         """Read a folder's config.
 
         Args:
             path: the folder.
             task: one of `TASKS`; by default the one that the config's architecture is for.
+            dtype: fp32, fp16 or bf16.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
+        if dtype not in DTYPES:
+            raise ValueError(f"a whole model has no dtype {dtype}: expected one of {', '.join(DTYPES)}")
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise ValueError(f"{path} is a file: expected a folder that save_pretrained wrote")
@@ -99,7 +107,7 @@ class ModelFolder:
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
         check_weights(path)
-        return cls(path, config, chosen, "--task" if task else "architectures")
+        return cls(path, config, chosen, "--task" if task else "architectures", dtype=dtype)
 
     @property
     def length(self) -> int:
@@ -128,7 +136,7 @@ class ModelFolder:
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
 
     def build(self) -> WholeModel:
-        """Load the model in float32; where it is rotary and `exact`, with exact positions in the place of its own.
+        """Load the model in its dtype; where it is rotary and `exact`, with exact positions in the place of its own.
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
@@ -151,7 +159,7 @@ class ModelFolder:
         from posenc_models.whole.modules import Encoder
 
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
-        filled = _ports(model, inputs, inspect.signature(model.forward).parameters)
+        filled = _ports(model, self.dtype, inputs, inspect.signature(model.forward).parameters)
         module = Encoder(model, list(filled), tuple(outputs.values()))
         return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes))
 
@@ -161,13 +169,13 @@ class ModelFolder:
 
         said, two = _said(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
-        filled = _ports(model, self.task.inputs, takes)
+        filled = _ports(model, self.dtype, self.task.inputs, takes)
         past = _cached(model, self)
         parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
         names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
         before, after = KEY_VALUES
         caches = {
-            before.format(layer=layer, part=part): f"float32[batch, {tensor.shape[1]}, "
+            before.format(layer=layer, part=part): f"{TORCH_NAMES[self.dtype]}[batch, {tensor.shape[1]}, "
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
@@ -224,7 +232,7 @@ def _positions(config: Mapping[str, Any]) -> int | None:
 
 
 def _loaded(folder: ModelFolder) -> Any:
-    """Return the model in float32; its own code is never run."""
+    """Return the model in the folder's dtype; its own code is never run."""
     try:
         import torch
         import transformers
@@ -234,7 +242,7 @@ def _loaded(folder: ModelFolder) -> Any:
         with _quiet():
             model, info = getattr(transformers, folder.task.auto).from_pretrained(
                 folder.path,
-                dtype=torch.float32,
+                dtype=getattr(torch, TORCH_NAMES[folder.dtype]),
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
@@ -355,7 +363,8 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     ids = torch.zeros((1, 2), dtype=torch.int64)
     named: dict[str, Any] = {"input_ids": ids, "past_key_values": cache_of(())}
     if folder.task.encoder:
-        named = {"decoder_input_ids": ids, "encoder_outputs": (torch.zeros(1, 2, model.config.hidden_size),)}
+        states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
+        named = {"decoder_input_ids": ids, "encoder_outputs": (states,)}
     try:
         with torch.no_grad(), _quiet():
             output = model(**named, use_cache=True)
@@ -381,9 +390,10 @@ def _begin(model: Any) -> int:
     return next((token for token in said if isinstance(token, int)), 0)
 
 
-def _ports(model: Any, inputs: Mapping[str, str], takes: Container[str]) -> dict[str, str]:
+def _ports(model: Any, dtype: DType, inputs: Mapping[str, str], takes: Container[str]) -> dict[str, str]:
     """Return the rest of the text of each port that goes in."""
     said = _said(model)
+    inputs = {name: text.replace("float32[", f"{TORCH_NAMES[dtype]}[") for name, text in inputs.items()}
     filled = {name: _filled(text, said, _positions(said)) for name, text in inputs.items() if name in takes}
     return {name: text for name, text in filled.items() if text}
 

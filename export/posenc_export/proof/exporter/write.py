@@ -79,7 +79,8 @@ def write_bundle(
     draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
     encoder = parts[0].encoding if parts else None
-    draft = replace(draft, generations=generations_of(target, encoder, options))
+    generations, lines = generations_of(target, encoder, options)
+    draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
     _stamp(target, draft.facts, options, graphs, draft.cases)
     _write_required_operators(target, graphs, folder, options)
     write_golden(folder, draft.cases)

@@ -65,7 +65,7 @@ def write_proof(
         why = f"weights of {dtype} may write others" if dtype else "the encoder that they follow from is another file"
         draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: {why}"))
     else:
-        draft = replace(draft, generations=generations_of(target, None, options))
+        draft = replace(draft, generations=generations_of(target, None, options)[0])
     write_golden(folder, draft.cases)
     manifest = _of_file(describe(target, options, draft, folder), file, match)
     write_json(folder / MANIFEST, manifest.to_json())

@@ -35,6 +35,7 @@ class Target:
         begins: The tokens with which a decoder begins, where an encoder reads the prompts.
         file: What the graph's file is called, without its ending; "" for the usual name of its format.
         others: Makers of the model's other graphs, where it has several.
+        precise: Makes the same model in float32, where it is in half precision.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Target:
     begins: tuple[int, ...] = ()
     file: str = ""
     others: tuple[Callable[[], Target], ...] = ()
+    precise: Callable[[], Target] | None = None
 
     @property
     def rules(self) -> Rules:

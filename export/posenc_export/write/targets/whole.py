@@ -48,7 +48,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     return Target(
         folder.name,
         encoding,
-        replace(spec, mode="dynamic"),
+        replace(spec, mode="dynamic", dtype=folder.dtype),
         {"task": folder.task.name},
         reference=OWN_FLOAT64,
         origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
@@ -57,4 +57,5 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         begins=whole.begins,
         file=folder.file,
         others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
+        precise=None if folder.dtype == "fp32" else partial(whole_target, replace(folder, dtype="fp32"), spec, seed),
     )
