@@ -30,6 +30,7 @@ from posenc_export.bundle.place import first_foreign
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.generation import Callee, Writer, differences, sounds
 from posenc_export.write.inputs.ports import parse_ports
+from posenc_export.write.targets import room_for_models
 from posenc_models import ModelFolder
 
 CERTIFIED = ("llama", "gemma3_text", "bloom", "vit", "deepseek_v3")
@@ -227,6 +228,48 @@ def test_an_output_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> Non
     folder = folder_of(tmp_path / "model", CONFIG)
     (tmp_path / "file").touch()
     assert "file" in refused_without_torch("--model", str(folder), "-o", str(tmp_path / "file" / "whole"))
+
+
+def large(place: Path, count: int) -> Path:
+    """A folder whose file of weights says that it has so many numbers in half precision, and holds none of them."""
+    folder = folder_of(place, CONFIG, weights=False)
+    head = json.dumps({"w": {"dtype": "F16", "shape": [count], "data_offsets": [0, 2 * count]}}).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        file.truncate(8 + len(head) + 2 * count)  # zeros that take no room
+    return folder
+
+
+def test_a_model_that_memory_does_not_hold_is_said_before_torch_loads(tmp_path: Path) -> None:
+    line = refused_without_torch("--model", str(large(tmp_path / "model", 10**11)))
+    assert re.search(r"model: 400\.0 GB of weights; needs 1300 GB of memory, and [\d.]+ GB are free$", line), line
+
+
+def test_a_disk_that_is_too_small_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ModelFolder.load(large(tmp_path / "model", 10**9), dtype="fp16")
+    monkeypatch.setattr(room_for_models, "free_memory", lambda: 10**12)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**10, 0, 10**9))
+    with pytest.raises(BadInput, match=r"model: 2\.0 GB of weights, and 1\.0 GB are free in"):
+        room_for_models.check_room_for(folder, tmp_path / "whole", lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype", "lines"),
+    [
+        (10**9, "fp32", ["4.0 GB of weights; needs 13 GB of memory"]),
+        (10**9, "bf16", ["2.0 GB of weights; needs 14 GB of memory"]),
+        (10**8, "fp32", []),
+    ],
+)
+def test_what_a_large_model_takes_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, dtype: DType, lines: list[str]
+) -> None:
+    monkeypatch.setattr(room_for_models, "free_memory", lambda: 10**12)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**12, 0, 10**12))
+    said: list[str] = []
+    folder = ModelFolder.load(large(tmp_path / "model", count), dtype=dtype)
+    room_for_models.check_room_for(folder, tmp_path / "whole", said.append)
+    assert said == lines
 
 
 REASONS = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
 from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
-from posenc_models.whole.weights import check_weights
+from posenc_models.whole.weights import count_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -67,6 +67,7 @@ class ModelFolder:
         exact: whether exact positions take the place of a rotary model's own.
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
+        parameters: how many numbers its weights hold.
     """
 
     path: Path
@@ -76,6 +77,7 @@ class ModelFolder:
     exact: bool = True
     part: str = ""
     dtype: DType = "fp32"
+    parameters: int = 0
 
     @classmethod
     def load(cls, path: str | PathLike[str], task: str | None = None, dtype: DType = "fp32") -> Self:
@@ -106,8 +108,8 @@ class ModelFolder:
         chosen = task_of(task, config) if task else _task_of(path, config)
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
-        check_weights(path)
-        return cls(path, config, chosen, "--task" if task else "architectures", dtype=dtype)
+        count = count_weights(path)
+        return cls(path, config, chosen, "--task" if task else "architectures", dtype=dtype, parameters=count)
 
     @property
     def length(self) -> int:

@@ -66,6 +66,7 @@ class Draft:
         model: The model that was asked, for a config.
         generations: Tokens that a language model wrote.
         parts: The model's other graphs, which were written before.
+        is_quick: Whether few calls are tried.
     """
 
     request: Request
@@ -80,6 +81,7 @@ class Draft:
     model: AskedModel | None = None
     generations: tuple[Generation, ...] = ()
     parts: tuple[Part, ...] = ()
+    is_quick: bool = False
 
     @property
     def breaking(self) -> tuple[Mapping[str, int], ...]:

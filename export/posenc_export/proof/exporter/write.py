@@ -69,7 +69,9 @@ def write_bundle(
     graphs = graphs or folder
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
-    draft = Draft(request_for(target, options), target.reference, stored, parts=parts)
+    draft = Draft(
+        request_for(target, options), target.reference, stored, parts=parts, is_quick=options.is_quick(target.is_large)
+    )
     asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
     # an opset raised by a format changes nothing of what the graph is
     first_request = draft.request

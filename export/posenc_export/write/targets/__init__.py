@@ -36,6 +36,7 @@ class Target:
         file: What the graph's file is called, without its ending; "" for the usual name of its format.
         others: Makers of the model's other graphs, where it has several.
         precise: Makes the same model in float32, where it is in half precision.
+        is_large: Whether a proof is quick unless somebody asks for a full one.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Target:
     file: str = ""
     others: tuple[Callable[[], Target], ...] = ()
     precise: Callable[[], Target] | None = None
+    is_large: bool = False
 
     @property
     def rules(self) -> Rules:

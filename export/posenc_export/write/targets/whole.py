@@ -16,6 +16,7 @@ from posenc_export.write.targets.copies import Copies
 from posenc_export.write.targets.ending import advised
 from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
+from posenc_export.write.targets.room_for_models import MANY
 from posenc_models import ModelFolder
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         generates=whole.generates,
         begins=whole.begins,
         file=folder.file,
+        is_large=folder.parameters > MANY,
         others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
         precise=None if folder.dtype == "fp32" else partial(whole_target, replace(folder, dtype="fp32"), spec, seed),
     )
