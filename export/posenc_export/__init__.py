@@ -144,9 +144,14 @@ def export(
     from posenc_export.proof.exporter import ExportOptions, export_target
     from posenc_export.proof.exporter.settings import spec_for, split
     from posenc_export.write.inputs.given import ports_of
+    from posenc_models import ModelFolder
 
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
+    if isinstance(source, ModelFolder):
+        from posenc_export.write.targets.room_for_models import check_room_for
+
+        check_room_for(source, Path.cwd() / "model" if to is None else path_of(to, "to"), parts.options.announce)
     noted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}
 

@@ -9,12 +9,20 @@ from typing import Any
 CAUSAL, MASKED = "AutoModelForCausalLM", "AutoModelForMaskedLM"
 SEQUENCES, IMAGES = "AutoModelForSequenceClassification", "AutoModelForImageClassification"
 FEATURES = "AutoModel"
+SEQ2SEQ, SPEECH, SOUNDS = "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForCTC"
+PAIRS, TALKS = "AutoModelForZeroShotImageClassification", "AutoModelForImageTextToText"
+WRITING = (CAUSAL, SEQ2SEQ, SPEECH)
+"""Models that write tokens."""
 TASK = {
     CAUSAL: "text-generation",
     MASKED: "fill-mask",
     SEQUENCES: "text-classification",
     IMAGES: "image-classification",
     FEATURES: "image-feature-extraction",
+    SEQ2SEQ: "text2text-generation",
+    SPEECH: "automatic-speech-recognition",
+    SOUNDS: "automatic-speech-recognition",
+    PAIRS: "zero-shot-image-classification",
 }
 
 
@@ -121,6 +129,30 @@ WORDS: Mapping[str, Any] = {
     "tie_word_embeddings": False,
 }
 
+T5: Mapping[str, Any] = {**WORDS, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+TWO_STACKS: Mapping[str, Any] = {
+    **WORDS,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "decoder_start_token_id": 1,
+}
+READ: Mapping[str, Any] = {**TWO_STACKS, "max_position_embeddings": 256}
+HEARD: Mapping[str, Any] = {**TWO_STACKS, "num_mel_bins": 8, "max_source_positions": 24, "max_target_positions": 64}
+CONVOLVED: Mapping[str, Any] = {
+    "conv_dim": [8, 8],
+    "conv_stride": [5, 2],
+    "conv_kernel": [10, 3],
+    "num_feat_extract_layers": 2,
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 2,
+}
+OF_PAIRS: Mapping[str, Any] = {**SMALL, "eos_token_id": 2, "max_position_embeddings": 64}
+
 MODELS: Mapping[str, Small] = {
     small.kind: small
     for small in (
@@ -195,12 +227,29 @@ MODELS: Mapping[str, Small] = {
         ),
         Small("SigLIP's vision", "siglip_vision_model", FEATURES, PICTURES),
         Small("CLIP's vision", "clip_vision_model", FEATURES, PICTURES),
+        Small("T5", "t5", SEQ2SEQ, T5, seed=13),
+        Small("BART", "bart", SEQ2SEQ, READ, seed=10),
+        Small("mBART", "mbart", SEQ2SEQ, READ, seed=6),
+        Small("Pegasus", "pegasus", SEQ2SEQ, READ, seed=8),
+        Small("Marian", "marian", SEQ2SEQ, READ, seed=11),
+        Small("Whisper", "whisper", SPEECH, HEARD, seed=0),
+        Small("wav2vec2", "wav2vec2", SOUNDS, {**SMALL, **CONVOLVED, "eos_token_id": 2}),
+        Small(
+            "CLIP",
+            "clip",
+            PAIRS,
+            {"text_config": OF_PAIRS, "vision_config": PICTURES, "projection_dim": 8},
+        ),
+        Small(
+            "SigLIP",
+            "siglip",
+            PAIRS,
+            {"text_config": {**OF_PAIRS, "projection_size": 16}, "vision_config": PICTURES},
+        ),
     )
 }
 """The models that are exported, by their types."""
 
-TWO_STACKS: Mapping[str, Any] = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
-SEQ2SEQ, SPEECH, TALKS = "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForImageTextToText"
 OWN_CODE: Mapping[str, Any] = {
     "model_type": "own_llama",
     "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.Own"},
@@ -208,45 +257,7 @@ OWN_CODE: Mapping[str, Any] = {
 REFUSED: Mapping[str, Small] = {
     small.title: small
     for small in (
-        Small("T5", "t5", SEQ2SEQ, {**WORDS, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}),
-        Small("BART", "bart", SEQ2SEQ, {**WORDS, **TWO_STACKS, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}),
-        Small(
-            "Whisper",
-            "whisper",
-            SPEECH,
-            {
-                **WORDS,
-                **TWO_STACKS,
-                "decoder_start_token_id": 1,
-                "num_mel_bins": 8,
-                "encoder_attention_heads": 2,
-                "decoder_attention_heads": 2,
-                "encoder_ffn_dim": 16,
-                "decoder_ffn_dim": 16,
-            },
-        ),
         Small("Mamba", "mamba", CAUSAL, {**WORDS, "hidden_size": 16, "state_size": 4, "num_hidden_layers": 2}),
-        Small(
-            "CLIP",
-            "clip",
-            FEATURES,
-            {"text_config": {**SMALL, "eos_token_id": 2}, "vision_config": PICTURES, "projection_dim": 8},
-        ),
-        Small(
-            "wav2vec2",
-            "wav2vec2",
-            FEATURES,
-            {
-                **SMALL,
-                "eos_token_id": 2,
-                "conv_dim": [8, 8],
-                "conv_stride": [5, 2],
-                "conv_kernel": [10, 3],
-                "num_feat_extract_layers": 2,
-                "num_conv_pos_embeddings": 8,
-                "num_conv_pos_embedding_groups": 2,
-            },
-        ),
         Small(
             "Qwen2-VL",
             "qwen2_vl",

@@ -39,7 +39,7 @@ def test_it_has_the_fields_of_the_dataclasses_and_the_code_of_each_check() -> No
     for record, more in ((Comparison, set()), (Bin, set()), (Curve, set()), (Verdict, {"code"})):
         described = records[record.__name__]
         assert set(described["properties"]) == {field.name for field in fields(record)} | more
-        assert set(described["properties"]) - set(described["required"]) <= {"curves"}
+        assert set(described["properties"]) - set(described["required"]) <= {"curves", "part"}
 
 
 def test_what_passes_and_what_does_not_run(cli: Cli, bundle: Path) -> None:

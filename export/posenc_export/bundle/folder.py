@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posenc.strict_json import parse
@@ -13,6 +14,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_listed, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
+from posenc_export.bundle.paths import native_path
 from posenc_export.common.errors import BadInput, check_machine, decoded
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md", "report.html")
@@ -26,11 +28,13 @@ class Bundle:
 
     Args:
         trusted: whether code in it may be run: TorchScript, torch.export, AOTInductor, C++.
+        part: whether it is a part of the bundle in the folder above, where its graphs lie.
     """
 
     folder: Path
     manifest: Manifest
     trusted: bool = False
+    part: bool = False
 
     @classmethod
     def open(cls, folder: Path, trusted: bool = False) -> Bundle:
@@ -46,7 +50,7 @@ class Bundle:
         return bundle
 
     @classmethod
-    def read(cls, folder: Path, trusted: bool = False) -> Bundle:
+    def read(cls, folder: Path, trusted: bool = False, part: bool = False) -> Bundle:
         """Open a bundle without looking into its graphs; raise BadInput as `open` does."""
         path = folder / MANIFEST
         check_no_link(path)
@@ -55,26 +59,52 @@ class Bundle:
         if not path.is_file():
             raise BadInput(f"{folder} is not a bundle: it has no {MANIFEST}; posenc-export makes one")
         manifest = read_manifest(_read_json(path))
+        if not part:
+            _check_whole(folder, manifest)
         for artifact in manifest.artifacts:
-            check_artifact(folder, artifact)
+            check_artifact(folder.parent if part else folder, artifact)
         check_listed(manifest, GOLDEN)
         check_no_link(folder / GOLDEN)
         if not (folder / GOLDEN).is_file():
             raise BadInput(f"{folder} has no {GOLDEN}: there is nothing to compare with")
-        return cls(folder, manifest, trusted)
+        return cls(folder, manifest, trusted, part)
+
+    @property
+    def graphs(self) -> Path:
+        """The folder in which its graphs lie."""
+        return self.folder.parent if self.part else self.folder
+
+    def parts(self) -> Iterator[Bundle]:
+        """Yield the bundles of the model's other graphs; raise BadInput where one of them is none."""
+        for name in self.manifest.parts:
+            check_no_link(self.folder / name)
+            yield Bundle.read(self.folder / name, self.trusted, part=True)
+
+    @contextmanager
+    def native(self) -> Iterator[Bundle]:
+        """Yield the bundle at a path that every library opens."""
+        with native_path(self.graphs) as place:
+            yield replace(self, folder=place / self.folder.name if self.part else place)
 
     def check_graphs(self) -> None:
         """Raise BadInput if an untrusted graph takes its weights from elsewhere, or cannot be read."""
         if not self.trusted:
-            check_external_data(self.folder, self.manifest.artifacts)
+            check_external_data(self.graphs, self.manifest.artifacts)
 
     def path(self, artifact: Artifact) -> Path:
         """Return the file of an artifact."""
-        return self.folder / artifact.file
+        return self.graphs / artifact.file
 
     def golden(self) -> Iterator[GoldenCase]:
         """Yield every recorded case, one at a time."""
         return read_golden(self.folder, self.manifest)
+
+
+def _check_whole(folder: Path, manifest: Manifest) -> None:
+    """Raise BadInput where a folder is a part of the bundle above it: its graph lies there."""
+    file, above = folder / manifest.artifacts[0].file, folder.absolute().parent
+    if not file.exists() and (above / file.name).is_file() and (above / MANIFEST).is_file():
+        raise BadInput(f"{folder} is a part of {folder.parent}: validate that")
 
 
 def _read_json(path: Path) -> object:

@@ -86,16 +86,19 @@ def _runs(numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Generation:
-    """What a causal language model wrote behind prompts that went in as one batch: the likeliest token, each time.
+    """What a language model wrote behind prompts that went in as one batch: the likeliest token, each time.
 
     Args:
-        prompts: ids of tokens; shorter prompts are padded on the left.
+        prompts: ids of tokens; shorter prompts are padded on the left, and on the right where an encoder reads them.
+            An encoder of sounds gets numbers made from each id, instead of tokens.
         tokens: as many for each prompt.
+        begins: ids with which a decoder begins, where an encoder reads the prompts.
     """
 
     __pydantic_config__ = STRICT
     prompts: kinds.Some[kinds.Some[kinds.Count]]
     tokens: kinds.Some[kinds.Some[kinds.Count]]
+    begins: kinds.Listed[kinds.Count] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +132,9 @@ class Manifest:
         id: The id of the graph, the same in every file; empty in older bundles.
         facts: The facts whose digest the id is, see `identity`.
         foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
-        generations: Tokens that the module wrote, where it is a causal language model.
+        generations: Tokens that the module wrote, where it is a language model.
+        parts: Other graphs of the same model, as the encoder of a decoder. Each is a bundle, in a folder of this name,
+            but for its graph, which lies beside the graph of this bundle.
 
     """
 
@@ -169,6 +174,7 @@ class Manifest:
     facts: Mapping[str, kinds.Text] = field(default_factory=dict)
     foreign: kinds.Text = ""
     generations: kinds.Listed[kinds.Object[Generation]] = ()
+    parts: kinds.Listed[kinds.Name] = ()
     schema_version: kinds.Natural
 
     def artifact(self, format_: str) -> Artifact | None:
@@ -185,8 +191,11 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
-        for name in (name for name in ("model", "foreign", "not_on_cuda", "generations") if not fields[name]):
-            fields.pop(name)
+        for name in ("model", "foreign", "not_on_cuda", "generations", "parts"):
+            if not fields[name]:
+                fields.pop(name)
+        for generation in (one for one in fields.get("generations", ()) if not one["begins"]):
+            generation.pop("begins")
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 
 

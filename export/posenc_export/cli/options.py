@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -21,6 +21,7 @@ from posenc_export.common.errors import ToolFailed, first_line
 from posenc_export.common.interrupts import STATUS, between_imports
 from posenc_export.common.limit import ASK_TIMEOUT, TIMEOUT
 from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
+from posenc_export.proof.planning.scope import Proof
 from posenc_export.proof.runtimes import RUNTIMES
 from posenc_export.write.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.write.inputs.axis_names import words
@@ -98,6 +99,12 @@ TASK = choice(
     f"What the model is for: {', '.join(TASKS)}.  [default: what its config's architecture says]",
     metavar="TASK",
 )
+PROOF = choice(
+    "--proof",
+    get_args(Proof),
+    "Which calls are tried: all, or as many as take three of the longest.  "
+    "[default: quick for a whole model of more than a billion parameters, else full]",
+)
 SPEC = options(
     path(
         "--from-hf",
@@ -139,7 +146,12 @@ SPEC = options(
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
         f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
-    choice("--dtype", CHOICES["dtype"], "The dtype of x and of the output.", "fp32"),
+    choice(
+        "--dtype",
+        CHOICES["dtype"],
+        "The dtype of x and of the output; of a whole model, that of its weights and numbers.",
+        "fp32",
+    ),
     choice(
         "--index-dtype",
         CHOICES["index_dtype"],

@@ -1,58 +1,97 @@
 """Greedy generation: tokens that the eager module writes behind prompts, and those that a loaded graph writes there.
 
 Prompts go in alone, and as one batch that is padded on the left; then a token at a time, with keys and values of all
-before it. A graph is led along the module's tokens, so that one token that differs does not change all that follow.
+before it. Where the model has an encoder, prompts go in there, padded on the right, and the decoder begins with tokens
+of its own. A graph is led along the module's tokens, so that one token that differs does not change all that follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from posenc.ports import Array, Port
+from posenc.encoding import eps
+from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.manifest import Generation
+from posenc_export.common.arrays import FLOATS, numpy_dtype
 
 Call = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """A call of a module or of a graph: arrays by their names to arrays by their names."""
-NEAR = 2 * 16 * 2.0**-23
-"""How near two logits are, as a share of the largest one, where float32 does not tell which of them is the largest.
+NEAR = 2 * 16
+"""How near two logits are, in eps of the largest one, where their dtype does not tell which of them is the largest.
 
 Outputs of a user's module may differ by 16 eps of their scale, and here two of them are compared.
 """
 
 
+@dataclass(frozen=True)
+class Callee:
+    """A module or a graph that can be called.
+
+    Args:
+        call: calls it.
+        inputs: what goes in.
+    """
+
+    call: Call
+    inputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """What writes tokens.
+
+    Args:
+        decoder: gives logits, keys and values.
+        encoder: reads the prompts, where the decoder does not.
+    """
+
+    decoder: Callee
+    encoder: Callee | None = None
+
+
 def recorded(
-    call: Call, inputs: Sequence[Port], prompts: Sequence[Sequence[int]], count: int
+    writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
 ) -> tuple[Generation, ...]:
-    """Return what a module writes behind each prompt alone, and behind all of them in one padded batch."""
-    alone = [_record(call, inputs, [prompt], count) for prompt in prompts]
-    return (*alone, _record(call, inputs, prompts, count))
+    """Return what a module writes behind each prompt alone, and behind all of them in one padded batch.
+
+    Args:
+        writer: The module.
+        prompts: Tokens of each prompt; of sounds one number, which features are made of.
+        count: How many tokens it writes.
+        begins: Those with which a decoder behind an encoder begins.
+    """
+    alone = [_record(writer, [prompt], count, begins) for prompt in prompts]
+    return (*alone, _record(writer, prompts, count, begins))
 
 
-def _record(call: Call, inputs: Sequence[Port], prompts: Sequence[Sequence[int]], count: int) -> Generation:
+def _record(writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:
     rows: list[list[int]] = [[] for _ in prompts]
-    for logits in _steps(call, inputs, prompts, rows, count):
-        for row, token in zip(rows, logits.argmax(-1).tolist(), strict=True):
+    generation = Generation(tuple(map(tuple, prompts)), (), tuple(begins))
+    for logits in _steps(writer, generation, rows, count):
+        for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
             row.append(token)
-    return Generation(tuple(map(tuple, prompts)), tuple(map(tuple, rows)))
+    return Generation(generation.prompts, tuple(map(tuple, rows)), generation.begins)
 
 
-def differences(call: Call, inputs: Sequence[Port], generation: Generation) -> tuple[list[str], list[str]]:
+def differences(writer: Writer, generation: Generation) -> tuple[list[str], list[str]]:
     """Return where a graph writes another token, and where it may since two logits are as good as equal."""
     wrong: list[str] = []
     near: list[str] = []
     rows: list[list[int]] = [[] for _ in generation.prompts]
     alone = len(rows) == 1
-    for step, logits in enumerate(_steps(call, inputs, generation.prompts, rows, len(generation.tokens[0]))):
-        for number, (row, of_row) in enumerate(zip(rows, logits, strict=True)):
+    for step, logits in enumerate(_steps(writer, generation, rows, len(generation.tokens[0]))):
+        tie = NEAR * eps(logits.dtype.name)
+        for number, (row, of_row) in enumerate(zip(rows, logits.astype(np.float32), strict=True)):
             expected, actual = generation.tokens[number][step], int(of_row.argmax())
             if not np.isfinite(of_row).all():
                 wrong.append(f"{_place(step, number, alone)} has logits that are no numbers")
             elif actual != expected:
                 gap, scale = float(of_row[actual] - of_row[expected]), float(np.abs(of_row).max())
                 words = f"{_place(step, number, alone)} is {actual}, expected {expected}"
-                (near if gap <= NEAR * scale else wrong).append(f"{words} (logits {gap:.1e} apart)")
+                (near if gap <= tie * scale else wrong).append(f"{words} (logits {gap:.1e} apart)")
             row.append(expected)
     return wrong, near
 
@@ -61,28 +100,62 @@ def _place(step: int, number: int, alone: bool) -> str:
     return f"token {step}" if alone else f"token {step} of prompt {number} in a padded batch"
 
 
-def _steps(
-    call: Call, inputs: Sequence[Port], prompts: Sequence[Sequence[int]], rows: Sequence[Sequence[int]], count: int
-) -> Iterator[np.ndarray]:
+def _steps(writer: Writer, generation: Generation, rows: Sequence[Sequence[int]], count: int) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
-    longest = max(map(len, prompts))
-    ids = np.array([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts], np.int64)
-    mask = np.array([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], np.int64)
-    feeds = _empty_caches(inputs, len(prompts))
+    prompts, decoder = generation.prompts, writer.decoder
+    encoded = {} if writer.encoder is None else _encoded(writer.encoder, prompts)
+    if encoded:
+        ids = np.tile(np.array(generation.begins, np.int64), (len(prompts), 1))
+        mask = np.ones_like(ids)
+    else:
+        ids, mask = padded(prompts, left=True)
+    feeds = _empty_caches(decoder.inputs, len(prompts))
     for step in range(count):
         positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
-        given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
-        outputs = call({**feeds, **{port.name: given[port.name] for port in inputs if port.name in given}})
-        yield np.asarray(outputs["logits"], np.float32)[:, -1]
+        given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **encoded}
+        outputs = decoder.call({**feeds, **_taken(decoder, given)})
+        yield np.asarray(outputs["logits"])[:, -1]
         feeds = {name: outputs[name.replace("past_key_values", "present")] for name in feeds}
         ids = np.array([[row[step]] for row in rows], np.int64)
         mask = np.concatenate([mask, np.ones_like(ids)], 1)
 
 
+def padded(prompts: Sequence[Sequence[int]], *, left: bool) -> tuple[Array, Array]:
+    """Return tokens and their mask, (batch, longest): shorter prompts are padded on one side."""
+    longest = max(map(len, prompts))
+    pads = [[0] * (longest - len(prompt)) for prompt in prompts]
+    ids = [[*pad, *prompt] if left else [*prompt, *pad] for prompt, pad in zip(prompts, pads, strict=True)]
+    ones = [[1] * len(prompt) for prompt in prompts]
+    mask = [[*pad, *one] if left else [*one, *pad] for one, pad in zip(ones, pads, strict=True)]
+    return np.array(ids, np.int64), np.array(mask, np.int64)
+
+
+def _encoded(encoder: Callee, prompts: Sequence[Sequence[int]]) -> dict[str, Array]:
+    """Return what an encoder makes of prompts, by the names that a decoder has for it."""
+    ids, mask = padded(prompts, left=False)
+    numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
+    given = {"input_ids": ids, "attention_mask": mask, **numbers}
+    outputs = encoder.call(_taken(encoder, given))
+    return {"encoder_hidden_states": outputs["last_hidden_state"], "encoder_attention_mask": mask}
+
+
+def sounds(port: Port, seeds: Array) -> Array:
+    """Return features of sounds for each number, (batch, ...): the same on every machine, from -1 to 1."""
+    size = int(np.prod([axis.size or 1 for axis in port.axes[1:]]))
+    # a multiplicative hash of the place: NumPy's own generators may change
+    drawn = ((np.arange(size, dtype=np.int64) + 1) * (2 * seeds[:, None] + 1) * 40503) % 65536
+    values: Array = (drawn / 32768.0 - 1.0).astype(numpy_dtype(port.dtype))
+    return values.reshape(len(seeds), *(axis.size or 1 for axis in port.axes[1:]))
+
+
+def _taken(callee: Callee, given: Feeds) -> dict[str, Array]:
+    return {port.name: given[port.name] for port in callee.inputs if port.name in given}
+
+
 def _empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
     """Return caches of no token, by the names of their inputs."""
     return {
-        port.name: np.zeros((batch, port.axes[1].size or 1, 0, port.axes[3].size or 1), port.dtype)
+        port.name: np.zeros((batch, port.axes[1].size or 1, 0, port.axes[3].size or 1), numpy_dtype(port.dtype))
         for port in inputs
         if port.name.startswith("past_key_values.")
     }

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
-from posenc_models.whole.tasks import KEY_VALUES, TASKS, Task
-from posenc_models.whole.weights import check_weights
+from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
+from posenc_models.whole.weights import count_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "max_target_positions")
 """Keys that say how many positions a model has."""
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
-PARTS = ("text_config", "vision_config", "audio_config")
-"""Keys of configs of several models in one: of texts, images and sounds."""
+DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
+"""The dtypes that a whole model may have."""
+HALVES = ("key", "value")
+"""What a layer caches of a token."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
 """Parameters below which a model writes many tokens; how many those are; how many others write; room for prompts."""
+PLACES = 16
+"""Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 
@@ -39,6 +44,7 @@ class WholeModel:
         outputs: the names of what comes out.
         notes: lines for the report.
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
+        begins: the tokens with which a decoder begins, where an encoder reads the prompts.
     """
 
     module: nn.Module
@@ -46,6 +52,7 @@ class WholeModel:
     outputs: tuple[str, ...]
     notes: tuple[str, ...]
     generates: int = 0
+    begins: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,9 @@ class ModelFolder:
         task: what the model is exported for.
         origin: what says so.
         exact: whether exact positions take the place of a rotary model's own.
+        part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
+        dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
+        parameters: how many numbers its weights hold.
     """
 
     path: Path
@@ -65,17 +75,23 @@ class ModelFolder:
     task: Task
     origin: str = "architectures"
     exact: bool = True
+    part: str = ""
+    dtype: DType = "fp32"
+    parameters: int = 0
 
     @classmethod
-    def load(cls, path: str | PathLike[str], task: str | None = None) -> Self:
+    def load(cls, path: str | PathLike[str], task: str | None = None, dtype: DType = "fp32") -> Self:
         """Read a folder's config.
 
         Args:
             path: the folder.
             task: one of `TASKS`; by default the one that the config's architecture is for.
+            dtype: fp32, fp16 or bf16.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
+        if dtype not in DTYPES:
+            raise ValueError(f"a whole model has no dtype {dtype}: expected one of {', '.join(DTYPES)}")
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise ValueError(f"{path} is a file: expected a folder that save_pretrained wrote")
@@ -89,16 +105,21 @@ class ModelFolder:
             raise ValueError(f"{path / 'config.json'} has no model_type: expected that of a model of transformers")
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}: expected one of {', '.join(TASKS)}")
-        _check_one_graph(config)
-        chosen = TASKS[task] if task else _task_of(path, config)
-        check_weights(path)
-        return cls(path, config, chosen, "--task" if task else "architectures")
+        chosen = task_of(task, config) if task else _task_of(path, config)
+        _check_one_model(config, chosen)
+        _check_stacks(config, chosen)
+        count = count_weights(path)
+        return cls(path, config, chosen, "--task" if task else "architectures", dtype=dtype, parameters=count)
 
     @property
     def length(self) -> int:
         """Up to which length calls are tried, where nobody says it: beyond the edge of a narrow window."""
         windows = [self.config[key] for key in WINDOWS if isinstance(self.config.get(key), int)]
         edge = max((window + 16 for window in windows if window <= WIDEST), default=0)
+        if self.task.kind == "sounds":
+            # a length counts samples, of which a place of the network takes many
+            edge = PLACES * _receptive_field(self.config["conv_kernel"], self.config["conv_stride"])
+            return max(USUAL_LENGTH, edge)
         return min(max(USUAL_LENGTH, edge), _positions(self.config) or WIDEST)
 
     @property
@@ -106,51 +127,94 @@ class ModelFolder:
         """What the export is called: the model's type and the task."""
         return f"{self.config['model_type']}:{self.task.name}"
 
+    @property
+    def file(self) -> str:
+        """What the graph's file is called, without its ending, where it is not a model's only one."""
+        return self.part or (DECODER_FILE if self.task.encoder else "")
+
+    @property
+    def others(self) -> tuple[Self, ...]:
+        """The model's other graphs: the encoder of a decoder."""
+        return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
+
     def build(self) -> WholeModel:
-        """Load the model in float32; where it is rotary and `exact`, with exact positions in the place of its own.
+        """Load the model in its dtype; where it is rotary and `exact`, with exact positions in the place of its own.
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
         model = _loaded(self)
         notes = [*_code_of_its_own(self, model), *([_exact(model)] if self.exact else [])]
-        takes = inspect.signature(model.forward).parameters
+        if self.part:
+            return self._encoder(model.get_encoder(), notes)
+        if self.task.encoder:
+            return self._decoder(model, notes)
         main = next(iter(self.task.inputs))
+        takes = inspect.signature(model.forward).parameters
         if main not in takes:
             raise ValueError(
                 f"{type(model).__name__} takes {next(iter(takes))}, not {main}: it is no model for {self.task.name}"
             )
-        said = _said(model)
-        positions = _positions(said)
-        filled = {name: _filled(text, said, positions) for name, text in self.task.inputs.items() if name in takes}
-        texts = [f"{name}: {text}" for name, text in filled.items() if text]
-        names = [name for name in filled if filled[name]]
-        from posenc_models.whole.modules import Decoder, Encoder
+        return self._decoder(model, notes) if self.task.cache else self._encoder(model, notes)
 
-        if not self.task.cache:
-            encoder = Encoder(model, names, tuple(self.task.outputs.values()))
-            return WholeModel(encoder.eval(), tuple(texts), tuple(self.task.outputs), tuple(notes))
-        notes += _growing(said)
+    def _encoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
+        """Return a model without a cache: the whole one, or the encoder of one."""
+        from posenc_models.whole.modules import Encoder
+
+        inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
+        filled = _ports(model, self.dtype, inputs, inspect.signature(model.forward).parameters)
+        module = Encoder(model, list(filled), tuple(outputs.values()))
+        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes))
+
+    def _decoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
+        """Return a model with a cache: a whole one, or the decoder of one."""
+        from posenc_models.whole.modules import Decoder, DecoderOfEncoder
+
+        said, two = _said(model), bool(self.task.encoder)
+        takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
+        filled = _ports(model, self.dtype, self.task.inputs, takes)
         past = _cached(model, self)
+        parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
+        names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
         before, after = KEY_VALUES
-        parts = [(layer // 2, ("key", "value")[layer % 2]) for layer in range(len(past))]
-        for (layer, part), tensor in zip(parts, past, strict=True):
-            name = before.format(layer=layer, part=part)
-            texts.append(f"{name}: float32[batch, {tensor.shape[1]}, past, {tensor.shape[3]}]")
-        outputs = (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in parts))
+        caches = {
+            before.format(layer=layer, part=part): f"{TORCH_NAMES[self.dtype]}[batch, {tensor.shape[1]}, "
+            f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
+            for (layer, part), tensor in zip(names, past, strict=True)
+        }
+        module = DecoderOfEncoder(model, list(filled)) if two else Decoder(model, list(filled))
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
+        positions = _positions(said)
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)
-        return WholeModel(Decoder(model, names).eval(), tuple(texts), outputs, tuple(notes), max(generates, 0))
+        return WholeModel(
+            module.eval(),
+            (*_texts(filled), *_texts(caches)),
+            (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in names)),
+            (*notes, *_growing(said)),
+            max(generates, 0),
+            (_begin(model),) if two else (),
+        )
 
 
-def _check_one_graph(config: Mapping[str, Any]) -> None:
-    """Raise ValueError where a config is that of several graphs."""
+def _architecture(config: Mapping[str, Any]) -> str:
+    """Return what a config calls its model."""
     architectures = config.get("architectures")
-    name = architectures[0] if isinstance(architectures, list) and architectures else config["model_type"]
-    if config.get("is_encoder_decoder") is True:
-        raise ValueError(f"{name} has an encoder and a decoder, which are two graphs: --model takes models of one")
+    return str(architectures[0] if isinstance(architectures, list) and architectures else config["model_type"])
+
+
+def _check_one_model(config: Mapping[str, Any], task: Task) -> None:
+    """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
-    if set(parts) - {"text_config"}:
+    if set(parts) - {"text_config"} and not (task.kind == "pairs" and task.fits(config)):
+        name = _architecture(config)
         raise ValueError(f"{name} is several models in one ({', '.join(parts)}): --model takes models of one")
+
+
+def _check_stacks(config: Mapping[str, Any], task: Task) -> None:
+    """Raise ValueError where a model has an encoder and a decoder, and the task is for one graph, or vice versa."""
+    if (config.get("is_encoder_decoder") is True) is bool(task.encoder):
+        return
+    have = "has an encoder and a decoder" if not task.encoder else "has no encoder with a decoder behind it"
+    raise ValueError(f"{_architecture(config)} {have}: it is no model for {task.name}")
 
 
 def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
@@ -159,11 +223,10 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
     if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
         raise ValueError(f"{path / 'config.json'} has no architectures: give --task, one of {', '.join(TASKS)}")
     name = architectures[0]
-    fitting = [task for task in TASKS.values() if name.endswith(task.ends)]
+    fitting = [task for tasks in TASKS.values() for task in tasks if name.endswith(task.ends)]
     if not fitting:
         raise ValueError(f"no task is known for {name}: give --task, one of {', '.join(TASKS)}")
-    images = "image_size" in config and "vocab_size" not in config
-    return next((task for task in fitting if images == ("pixel_values" in task.inputs)), fitting[0])
+    return next((task for task in fitting if task.fits(config)), fitting[0])
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
@@ -171,7 +234,7 @@ def _positions(config: Mapping[str, Any]) -> int | None:
 
 
 def _loaded(folder: ModelFolder) -> Any:
-    """Return the model in float32; its own code is never run."""
+    """Return the model in the folder's dtype; its own code is never run."""
     try:
         import torch
         import transformers
@@ -181,7 +244,7 @@ def _loaded(folder: ModelFolder) -> Any:
         with _quiet():
             model, info = getattr(transformers, folder.task.auto).from_pretrained(
                 folder.path,
-                dtype=torch.float32,
+                dtype=getattr(torch, TORCH_NAMES[folder.dtype]),
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
@@ -291,18 +354,25 @@ def _growing(said: Mapping[str, Any]) -> list[str]:
 
 
 def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
-    """Return the keys and values that the model caches of two tokens; raise ValueError where it has others."""
+    """Return the keys and values that the model caches of two tokens; raise ValueError where it has others.
+
+    Of a decoder behind an encoder, those of two states of the encoder follow, layer by layer.
+    """
     import torch
 
-    from posenc_models.whole.modules import cache_of
+    from posenc_models.whole.modules import cache_of, layers_of
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
+    named: dict[str, Any] = {"input_ids": ids, "past_key_values": cache_of(())}
+    if folder.task.encoder:
+        states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
+        named = {"decoder_input_ids": ids, "encoder_outputs": (states,)}
     try:
         with torch.no_grad(), _quiet():
-            output = model(input_ids=ids, past_key_values=cache_of(()), use_cache=True)
+            output = model(**named, use_cache=True)
     except Exception as error:
         raise ValueError(f"{folder.path}: a call with a cache fails: {type(error).__name__}: {_line(error)}") from error
-    layers = getattr(getattr(output, "past_key_values", None), "layers", None)
+    layers = layers_of(getattr(output, "past_key_values", None))
     if not layers:
         raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
     for number, layer in enumerate(layers):
@@ -315,10 +385,44 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
 
 
+def _begin(model: Any) -> int:
+    """Return the token with which a decoder begins."""
+    name, configs = "decoder_start_token_id", (model.generation_config, model.config)
+    said = [getattr(config, name, None) for config in configs]
+    return next((token for token in said if isinstance(token, int)), 0)
+
+
+def _ports(model: Any, dtype: DType, inputs: Mapping[str, str], takes: Container[str]) -> dict[str, str]:
+    """Return the rest of the text of each port that goes in."""
+    said = _said(model)
+    inputs = {name: text.replace("float32[", f"{TORCH_NAMES[dtype]}[") for name, text in inputs.items()}
+    filled = {name: _filled(text, said, _positions(said)) for name, text in inputs.items() if name in takes}
+    return {name: text for name, text in filled.items() if text}
+
+
+def _texts(ports: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}: {text}" for name, text in ports.items())
+
+
 def _said(model: Any) -> dict[str, Any]:
     """Return what a model's config says, with what its file leaves out."""
-    said: dict[str, Any] = model.config.get_text_config().to_dict()
+    config = model.config.get_text_config()
+    vision = getattr(model.config, "vision_config", None)
+    of_images = {} if vision is None else {key: getattr(vision, key, None) for key in ("image_size", "num_channels")}
+    said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
+    if said.get("conv_stride"):
+        said["receptive_field"] = _receptive_field(said["conv_kernel"], said["conv_stride"])
+    if said.get("max_source_positions"):
+        said["frames"] = 2 * said["max_source_positions"]  # two of them make a place
     return said
+
+
+def _receptive_field(kernels: Sequence[int], strides: Sequence[int]) -> int:
+    """Return how many samples the first output of a stack of convolutions depends on."""
+    field = 1
+    for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
+        field = (field - 1) * stride + kernel
+    return field
 
 
 def _filled(text: str, said: Mapping[str, Any], positions: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -47,6 +48,67 @@ class Decoder(nn.Module):
         return (output.logits, *key_values(output.past_key_values))
 
 
+class DecoderOfEncoder(nn.Module):
+    """The decoder of a model with an encoder, with both of its caches: of its own tokens, and of what was encoded.
+
+    The keys and values of the first states of the encoder come with the cache; those of the others are computed, and
+    come out behind them. So one graph serves the first call, with an empty cache, and each call after it.
+
+    Args:
+        model: the whole model, of which the encoder is not called.
+        inputs: the names of its inputs but the cache, in the order in which tensors come.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.inputs = model, tuple(inputs)
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Return logits (batch, seq, vocabulary), then for each layer keys and values of tokens, and of states."""
+        named = dict(zip(self.inputs, tensors, strict=False))
+        past = tensors[len(self.inputs) :]
+        states, mask = named["encoder_hidden_states"], named.get("encoder_attention_mask")
+        if mask is not None:
+            # with four axes, and to be added, the model takes it as it is: of two it would look at the new states alone
+            hidden = torch.finfo(states.dtype).min * (1 - mask[:, None, None, :].to(states.dtype))
+            mask = hidden.expand(-1, 1, named["input_ids"].shape[1], -1)
+        output = self.model(
+            encoder_outputs=(_uncached(states, past[2].shape[2]),),
+            decoder_input_ids=named["input_ids"],
+            past_key_values=_two_caches(past),
+            use_cache=True,
+            return_dict=True,
+            **({} if mask is None else {"attention_mask": mask}),
+        )
+        return (output.logits, *key_values(output.past_key_values))
+
+
+def _uncached(states: Tensor, cached: int) -> Tensor:
+    """Return the states behind so many, and one before them: an axis of no size would fail in the model's views."""
+    places = torch.arange(states.shape[1] - cached + 1) + (cached - 1)
+    return states.index_select(1, places.clamp(min=0))
+
+
+def _two_caches(past: Sequence[Tensor]) -> Any:
+    """Return a cache of tokens and of states, whose keys and values come in turn for each layer."""
+    from transformers import DynamicCache, EncoderDecoderCache
+
+    class OfStates(DynamicCache):
+        """A cache that takes new states without the first, which it has."""
+
+        def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any) -> Any:
+            """Return the keys and values of all states."""
+            return super().update(key_states[:, :, 1:], value_states[:, :, 1:], layer_idx, *args, **kwargs)
+
+    tokens, states = DynamicCache(), OfStates()
+    for layer in range(len(past) // 4):
+        tokens.update(past[4 * layer], past[4 * layer + 1], layer)
+        DynamicCache.update(states, past[4 * layer + 2], past[4 * layer + 3], layer)
+    cache = EncoderDecoderCache(tokens, states)
+    cache.is_updated = dict.fromkeys(range(len(past) // 4), False)  # there are states that it has not seen
+    return cache
+
+
 def cache_of(past: Sequence[Tensor]) -> Any:
     """Return a cache that holds keys and values, a pair a layer."""
     from transformers import DynamicCache
@@ -58,5 +120,16 @@ def cache_of(past: Sequence[Tensor]) -> Any:
 
 
 def key_values(cache: Any) -> list[Tensor]:
-    """Return the keys and values of a cache, a pair a layer."""
-    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+    """Return the keys and values of a cache, a pair a layer; of two caches, a pair of each in turn."""
+    return [tensor for layer in layers_of(cache) for tensor in (layer.keys, layer.values)]
+
+
+def layers_of(cache: Any) -> list[Any]:
+    """Return the layers of a cache; of one of tokens and of states, a layer of each in turn; none of anything else."""
+    tokens, states = (
+        list(getattr(getattr(cache, name, None), "layers", None) or [])
+        for name in ("self_attention_cache", "cross_attention_cache")
+    )
+    if tokens and states:
+        return [layer for pair in zip(tokens, states, strict=True) for layer in pair]
+    return list(getattr(cache, "layers", None) or [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 TEXT = {
     "input_ids": "int64[batch, seq] < {vocab_size}",
@@ -19,11 +20,31 @@ DECODER = {
     "attention_mask": "int64[batch, past+seq] mask",
     "position_ids": "int64[batch, seq] positions",
 }
+ENCODED = {
+    "input_ids": "int64[batch, seq] < {vocab_size}",
+    "encoder_attention_mask": "int64[batch, cached+fresh] mask",
+    "encoder_hidden_states": "float32[batch, cached+fresh, {hidden_size}]",
+}
+"""What goes into a decoder that an encoder belongs to: of `cached` states it has the keys and values already."""
 IMAGES = {"pixel_values": "float32[batch, {num_channels}, {height}, {width}]"}
+FEATURES = {"input_features": "float32[batch, {num_mel_bins}, {frames}]"}
+SOUNDS = {"input_values": "float32[batch, samples >= {receptive_field}]"}
+PAIRS = {
+    "input_ids": "int64[texts:batch, seq] < {vocab_size}",
+    "pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]",
+    "attention_mask": "int64[texts:batch, seq] mask",
+}
+"""What goes into two models whose outputs are compared: any number of texts, and of images."""
 LOGITS = {"logits": "logits"}
 HIDDEN = {"last_hidden_state": "last_hidden_state"}
+SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
 KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
 """The names of a layer's keys and values: those that go in, and those that come out."""
+ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
+"""The files of a model with an encoder and a decoder, without their endings."""
+Kind = Literal["text", "images", "features", "sounds", "pairs"]
+PARTS = ("text_config", "vision_config", "audio_config")
+"""Keys of configs of several models in one: of texts, images and sounds."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +59,8 @@ class Task:
             model's `forward` does not take is left out.
         outputs: what comes out: its name in the file, and the attribute of the model's output.
         cache: whether keys and values of earlier tokens go in, and those of all tokens come out.
+        encoder: what goes into the encoder, where it is a graph of its own: `inputs` and `outputs` are the decoder's.
+        kind: what such a model looks at first.
     """
 
     name: str
@@ -46,25 +69,72 @@ class Task:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str] = field(default_factory=lambda: LOGITS)
     cache: bool = False
+    encoder: Mapping[str, str] = field(default_factory=dict)
+    kind: Kind = "text"
+
+    def fits(self, config: Mapping[str, Any]) -> bool:
+        """Return whether a model with this config can be one for the task."""
+        return self.kind == _kind_of(config) and bool(self.encoder) == (config.get("is_encoder_decoder") is True)
 
 
-TASKS = {
-    task.name: task
-    for task in (
-        Task("text-generation", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"), DECODER, LOGITS, cache=True),
-        Task("fill-mask", "AutoModelForMaskedLM", ("ForMaskedLM",), TEXT),
-        Task("text-classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",), TEXT),
-        Task("token-classification", "AutoModelForTokenClassification", ("ForTokenClassification",), TEXT),
-        Task(
-            "question-answering",
-            "AutoModelForQuestionAnswering",
-            ("ForQuestionAnswering", "ForQuestionAnsweringSimple"),
-            TEXT,
-            {"start_logits": "start_logits", "end_logits": "end_logits"},
-        ),
-        Task("image-classification", "AutoModelForImageClassification", ("ForImageClassification",), IMAGES),
-        Task("image-feature-extraction", "AutoModel", ("Model",), IMAGES, HIDDEN),
-        Task("feature-extraction", "AutoModel", ("Model",), TEXT, HIDDEN),
-    )
-}
-"""The tasks by their names. Of two with one ending, the config says which: whether it has images, and no words."""
+def _kind_of(config: Mapping[str, Any]) -> Kind:
+    """Return what a model with this config looks at first."""
+    if {"text_config", "vision_config"} == {key for key in PARTS if isinstance(config.get(key), dict)}:
+        return "pairs"
+    if "num_mel_bins" in config or "conv_stride" in config:
+        return "features" if "num_mel_bins" in config else "sounds"
+    return "images" if "image_size" in config and "vocab_size" not in config else "text"
+
+
+_ALL = (
+    Task("text-generation", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"), DECODER, LOGITS, cache=True),
+    Task(
+        "text2text-generation",
+        "AutoModelForSeq2SeqLM",
+        ("ForConditionalGeneration", "MTModel"),
+        ENCODED,
+        LOGITS,
+        cache=True,
+        encoder={name: TEXT[name] for name in ("input_ids", "attention_mask")},
+    ),
+    Task(
+        "automatic-speech-recognition",
+        "AutoModelForSpeechSeq2Seq",
+        ("ForConditionalGeneration",),
+        {name: ENCODED[name] for name in ("input_ids", "encoder_hidden_states")},
+        LOGITS,
+        cache=True,
+        encoder=FEATURES,
+        kind="features",
+    ),
+    Task("automatic-speech-recognition", "AutoModelForCTC", ("ForCTC",), SOUNDS, kind="sounds"),
+    Task("fill-mask", "AutoModelForMaskedLM", ("ForMaskedLM",), TEXT),
+    Task("text-classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",), TEXT),
+    Task("token-classification", "AutoModelForTokenClassification", ("ForTokenClassification",), TEXT),
+    Task(
+        "question-answering",
+        "AutoModelForQuestionAnswering",
+        ("ForQuestionAnswering", "ForQuestionAnsweringSimple"),
+        TEXT,
+        {"start_logits": "start_logits", "end_logits": "end_logits"},
+    ),
+    Task("image-classification", "AutoModelForImageClassification", ("ForImageClassification",), IMAGES, kind="images"),
+    Task("image-feature-extraction", "AutoModel", ("Model",), IMAGES, HIDDEN, kind="images"),
+    Task(
+        "zero-shot-image-classification",
+        "AutoModelForZeroShotImageClassification",
+        ("Model",),
+        PAIRS,
+        SCORES,
+        kind="pairs",
+    ),
+    Task("feature-extraction", "AutoModel", ("Model",), SOUNDS, HIDDEN, kind="sounds"),
+    Task("feature-extraction", "AutoModel", ("Model",), TEXT, HIDDEN),
+)
+TASKS = {name: tuple(task for task in _ALL if task.name == name) for name in dict.fromkeys(task.name for task in _ALL)}
+"""The tasks by their names. Of several with one name, or one ending of architectures, the config says which."""
+
+
+def task_of(name: str, config: Mapping[str, Any]) -> Task:
+    """Return the task of a name that fits a config, or the last of that name where none does."""
+    return next((task for task in TASKS[name] if task.fits(config)), TASKS[name][-1])

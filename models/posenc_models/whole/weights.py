@@ -1,7 +1,11 @@
-"""The files of weights in a model's folder: whether all are there, and whole. torch is not loaded."""
+"""The files of weights in a model's folder: whether all are there, and whole, and how many numbers they hold.
+
+torch is not loaded, and of a file its head alone is read.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 from posenc.strict_json import read_json
@@ -9,12 +13,12 @@ from posenc.strict_json import read_json
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def check_weights(folder: Path) -> None:
-    """Raise ValueError, in one line, where files of weights are missing, cut off, or no safetensors."""
-    for path in _files(folder):
-        why = _fault(path)
-        if why:
-            raise ValueError(f"{path} cannot be read: {why}")
+def count_weights(folder: Path) -> int:
+    """Return how many numbers the weights of a folder hold.
+
+    Raises ValueError, in one line, where files of weights are missing, cut off, or no safetensors.
+    """
+    return sum(map(_count, _files(folder)))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -39,16 +43,16 @@ def _is_file_name(name: object) -> bool:
     return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
 
 
-def _fault(path: Path) -> str:
-    """Return what is wrong with a file of weights, or nothing; its head alone is read."""
+def _count(path: Path) -> int:
+    """Return how many numbers a file of weights holds; raise ValueError where it cannot be read."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise ValueError("a model's folder takes transformers: pip install transformers") from None
     try:
-        with safe_open(path, framework="numpy"):
-            return ""
+        with safe_open(path, framework="numpy") as tensors:
+            return sum(prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
     except FileNotFoundError:
-        return "there is no such file"
+        raise ValueError(f"{path} cannot be read: there is no such file") from None
     except (SafetensorError, OSError) as error:
-        return f"it is cut off, or no safetensors ({error})"
+        raise ValueError(f"{path} cannot be read: it is cut off, or no safetensors ({error})") from None

@@ -18,10 +18,10 @@ import posenc_export
 from helpers.mutants.equivalent import equivalent
 from helpers.mutants.mutations import KINDS, Kind, Mutant, Mutation, mutants
 from helpers.mutants.outcomes import MODEL, Outcome, failures, in_a_child, loads, subject, tried
-from posenc.encoding import Encoding
 from posenc.scheme import SCHEMES
 from posenc_export.proof.exporter import ExportResult
 from posenc_export.proof.exporter import write as writing
+from posenc_export.write.targets import Target
 
 EACH = 24
 """Mutants of a combination."""
@@ -109,8 +109,8 @@ def _with_another_file(combination: Combination, folder: Path, mutant: Mutant) -
     """Export, and put a mutant in the place of the file once it is written; its digests are taken then."""
     stamp, whole = writing._stamp, []
 
-    def stamped(facts: Any, options: Any, place: Path, cases: Any) -> None:
-        stamp(facts, options, place, cases)
+    def stamped(target: Target, facts: Any, options: Any, place: Path, cases: Any) -> None:
+        stamp(target, facts, options, place, cases)
         whole.append(ModelProto.FromString((place / MODEL).read_bytes()))
         (place / MODEL).write_bytes(mutant.model.SerializeToString())
 
@@ -126,9 +126,9 @@ def _with_another_module(combination: Combination, folder: Path, number: int) ->
     """Export, and make a row of a buffer of the module zero once the file is written."""
     write, names = writing.write_formats, []
 
-    def changed(encoding: Encoding, *rest: Any) -> Any:
-        draft = write(encoding, *rest)
-        names.append(_zeroed(encoding.module, number))
+    def changed(target: Target, *rest: Any) -> Any:
+        draft = write(target, *rest)
+        names.append(_zeroed(target.encoding.module, number))
         return draft
 
     with patch.object(writing, "write_formats", changed):

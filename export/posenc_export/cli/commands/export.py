@@ -10,6 +10,7 @@ from posenc_export.cli.declared import choice, named, number, path, several, swi
 from posenc_export.cli.options import (
     ASKED,
     CHECKED,
+    PROOF,
     SETTINGS,
     SPEC,
     SPOKEN,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     switch("--no-validate", "Write the bundle without running it."),
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
+    PROOF,
     under="Validation",
 )
 @options(
@@ -147,6 +149,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettin
     # names that options share with fields of ExportOptions and ValidateOptions
     names = (
         *("opset", "rotary_op", "check_positions", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout"),
+        "proof",
         *VALIDATING,
     )
     settings = {

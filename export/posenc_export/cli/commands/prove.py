@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc_export.cli.declared import named, number, path, real
-from posenc_export.cli.options import ASKED, CHECKED, SETTINGS, SPEC, SPOKEN, TASK, guarded, validate_options
+from posenc_export.cli.options import ASKED, CHECKED, PROOF, SETTINGS, SPEC, SPOKEN, TASK, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 @options(
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
+    PROOF,
     real("--memory", "Limit of the memory of reading FILE.  [default: 8]", 8.0, "GIB"),
     under="Validation",
 )
@@ -95,6 +96,7 @@ def _options(values: Values, say: Progress, notes: tuple[str, ...]) -> ExportOpt
     return ExportOptions(
         seed=values["seed"],
         budget=values["budget"],
+        proof=values["proof"],
         notes=notes,
         validation=validation,
         ask_timeout=values["ask_timeout"],

@@ -26,7 +26,7 @@ def annotated(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield an error for each failure, a warning for what was not tried, a notice for what did not run."""
     for verdict in verdicts:
         if verdict.status == "fail":
-            yield _command("error", f"{code_of(verdict.check)} {verdict.check}", f"{verdict.subject}: {verdict.detail}")
+            yield _command("error", f"{code_of(verdict.check)} {verdict.check}", f"{verdict.place}: {verdict.detail}")
     for line in manifest.not_tried:
         yield _command("warning", "not tried", line)
     for line in not_run(verdicts):

@@ -150,7 +150,7 @@ def print_comparisons(verdicts: Sequence[Verdict]) -> None:
     """Print every comparison, a line each."""
     for verdict in verdicts:
         for c in verdict.comparisons:
-            click.echo(one_line(f"  {verdict.subject}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}"))
+            click.echo(one_line(f"  {verdict.place}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}"))
 
 
 def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[CudaProof]) -> None:

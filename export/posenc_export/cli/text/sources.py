@@ -177,9 +177,9 @@ def _whole(values: Values) -> TextSource:
     given = next((option for option, name in others.items() if values[name]), None)
     if given is not None:
         raise click.UsageError(f"{given} is not for whole models: --model has its own inputs and numbers")
-    _check_module("--model", values)
+    _check_module("--model", {**values, "dtype": "fp32"})
     with bad_input():
-        folder = ModelFolder.load(values["model"], values["task"])
+        folder = ModelFolder.load(values["model"], values["task"], values["dtype"])
     return TextSource(folder, (), _spec_settings(values), (), ())
 
 

@@ -10,13 +10,12 @@ import importlib
 import json
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import BinaryIO
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.paths import native_path
 from posenc_export.common.child import end_with_parent
 from posenc_export.common.errors import Overloaded, PosencError, first_line
 from posenc_export.common.memory_limit import limit_memory
@@ -132,7 +131,7 @@ def _validate(speaker: Speaker, folder: Path, request: ProcessRequest) -> None:
     _load_libraries()
     if not sys.stdin.readline():  # the parent found something wrong, or has ended
         return
-    bundle = Bundle.read(folder, request["trust"])
+    bundle = Bundle.read(folder, request["trust"], request["part"])
     check_available(options.required_runtimes)
     limit = 0.0 if bundle.trusted else limit_memory()
     speaker.say(step=OPENING)
@@ -144,8 +143,8 @@ def _validate(speaker: Speaker, folder: Path, request: ProcessRequest) -> None:
         frozenset(request["over"]),
         limit,
     )
-    with native_path(folder) as place:
-        for _ in rows_of(steps_of(replace(bundle, folder=place), options, {}), worker.run):
+    with bundle.native() as native:
+        for _ in rows_of(steps_of(native, options, {}), worker.run):
             pass
 
 

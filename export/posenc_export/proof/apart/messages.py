@@ -33,7 +33,10 @@ Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 
 
 class ProcessRequest(TypedDict):
-    """The options of a process, and what it need not do: the steps in `done`, and those of files in `over`."""
+    """The options of a process, and what it need not do: the steps in `done`, and those of files in `over`.
+
+    A bundle may be a `part` of the one in the folder above.
+    """
 
     runtimes: list[str]
     require: list[str]
@@ -41,6 +44,7 @@ class ProcessRequest(TypedDict):
     rtol: float | None
     prove: bool
     trust: bool
+    part: bool
     done: list[Key]
     over: list[int]
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
-from posenc_export.bundle.paths import native_path
 from posenc_export.common.child import Child, Ended, Hung
 from posenc_export.common.errors import BadInput, ToolFailed
 from posenc_export.proof.apart.messages import ERRORS, Message, ProcessRequest, checked, read
 from posenc_export.proof.checks.catalogue import CATALOGUE
-from posenc_export.proof.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
+from posenc_export.proof.judging.verdict import AGREES, ValidateOptions, Verdict, of_part, unmet
 from posenc_export.proof.report.basis import basis_of
 from posenc_export.proof.report.result import ValidateResult
 from posenc_export.proof.running.integrity import OTHERS, check_known, integrity_beside
@@ -57,40 +57,29 @@ def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False)
         if not trust:
             check_trusted(options.runtimes, options.required_runtimes)
         verdicts = validate(bundle)
+    for part in bundle.parts():
+        with validating(part.folder, options, trust, part=True) as validate:
+            verdicts += of_part(part.folder.name, validate(part))
     basis = basis_of(folder, options)
     return ValidateResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, options.require)))
 
 
 @contextmanager
-def in_process(folder: Path, options: ValidateOptions, trust: bool) -> Iterator[Validate]:
+def in_process(folder: Path, options: ValidateOptions, trust: bool, part: bool = False) -> Iterator[Validate]:
     """Yield a function that validates a bundle in this process: for bundles that it has written, and for tests."""
 
     def validate(bundle: Bundle) -> list[Verdict]:
         bundle.check_graphs()
         prepare(options.runtimes, options.required_runtimes, options.progress)
-        with native_path(folder) as place:
-            return validate_bundle(replace(bundle, folder=place), options)
+        with bundle.native() as native:
+            return validate_bundle(native, options)
 
     yield validate
 
 
 @contextmanager
-def in_children(folder: Path, options: ValidateOptions, trust: bool) -> Iterator[Validate]:
+def in_children(folder: Path, options: ValidateOptions, trust: bool, part: bool = False) -> Iterator[Validate]:
     """Yield a function that validates a bundle in child processes; the first begins to load libraries at once."""
-    start = partial(_started, folder.absolute(), options, trust)
-    first = start(frozenset(), frozenset())
-    try:
-        yield partial(_in_children, first, start, options)
-    finally:
-        first.end()
-
-
-validating: Callable[[Path, ValidateOptions, bool], AbstractContextManager[Validate]] = in_children
-"""How bundles are validated; tests put `in_process` in its place."""
-
-
-def _started(folder: Path, options: ValidateOptions, trust: bool, done: frozenset[Key], over: frozenset[int]) -> Child:
-    """Start a process that runs all steps but those in `done`, and those of files in `over`."""
     request = ProcessRequest(
         runtimes=list(options.runtimes),
         require=list(options.require),
@@ -98,10 +87,35 @@ def _started(folder: Path, options: ValidateOptions, trust: bool, done: frozense
         rtol=options.rtol,
         prove=options.prove,
         trust=trust,
-        done=sorted(done),
-        over=sorted(over),
+        part=part,
+        done=[],
+        over=[],
     )
-    return Child(["-m", MODULE, str(folder), json.dumps(request)])
+    start = partial(_started, folder.absolute(), request)
+    first = start(frozenset(), frozenset())
+    try:
+        yield partial(_in_children, first, start, options)
+    finally:
+        first.end()
+
+
+class Validating(Protocol):
+    """A way to validate a bundle."""
+
+    def __call__(
+        self, folder: Path, options: ValidateOptions, trust: bool, part: bool = False
+    ) -> AbstractContextManager[Validate]:
+        """Return a context whose value validates the bundle of a folder; a part's graphs lie in the folder above."""
+
+
+validating: Validating = in_children
+"""How bundles are validated; tests put `in_process` in its place."""
+
+
+def _started(folder: Path, request: ProcessRequest, done: frozenset[Key], over: frozenset[int]) -> Child:
+    """Start a process that runs all steps but those in `done`, and those of files in `over`."""
+    said = ProcessRequest(**{**request, "done": sorted(done), "over": sorted(over)})
+    return Child(["-m", MODULE, str(folder), json.dumps(said)])
 
 
 @dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from posenc_export.bundle.folder import Bundle
+from posenc_export.common.errors import BadInput
 from posenc_export.proof.checks import CheckResult, Context, Words, check
-from posenc_export.proof.generation import differences
+from posenc_export.proof.generation import Callee, Writer, differences
 
 
 def _is_recorded(context: Context) -> bool:
@@ -17,7 +19,7 @@ def _is_recorded(context: Context) -> bool:
     words=Words(
         code="PE118",
         asks="Does greedy generation give the tokens that the eager module gives: of each prompt alone, and of a batch "
-        "that is padded on the left?",
+        "that is padded? Where an encoder reads the prompts, it runs, too.",
         failure="A cache, a mask or positions are wrong somewhere on the way: the first token that differs says where",
         remedy="Look at the first token that differs: the first of all speaks of the prompt, a later one of the cache, "
         "one in a padded batch of the mask. Two logits that are as good as equal are a note, and no failure.",
@@ -26,13 +28,29 @@ def _is_recorded(context: Context) -> bool:
 )
 def generation(context: Context) -> CheckResult:
     """The graph writes the tokens that the eager module writes, with its own keys and values."""
-    runner, _ = context.loaded
+    writer = _writer(context)
     wrong: list[str] = []
     near: list[str] = []
     for one in context.manifest.generations:
-        differ, may_differ = differences(runner.run, context.manifest.inputs, one)
+        differ, may_differ = differences(writer, one)
         wrong += differ
         near += may_differ
     count = sum(len(tokens) for one in context.manifest.generations for tokens in one.tokens)
     more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
     return CheckResult([*wrong[:3], *more], f"{count} tokens", "; ".join(near[:3]))
+
+
+def _writer(context: Context) -> Writer:
+    """Return the loaded graph, with the encoder that belongs to it on the same runtime."""
+    runner, runtime = context.loaded
+    decoder = Callee(runner.run, context.manifest.inputs)
+    if not context.manifest.parts:
+        return Writer(decoder)
+    bundle = Bundle(context.folder, context.manifest, context.trusted)
+    (part,) = bundle.parts()
+    artifact = part.manifest.artifact(context.artifact.format)
+    if artifact is None:
+        raise BadInput(f"{part.folder.name} has no graph in format {context.artifact.format}")
+    part.check_graphs()
+    encoder = runtime.open(part.path(artifact), part.manifest, part.trusted)
+    return Writer(decoder, Callee(encoder.run, part.manifest.inputs))

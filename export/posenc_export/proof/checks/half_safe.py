@@ -130,7 +130,7 @@ def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> l
     """Return the largest error of each half."""
     manifest, single = context.manifest, _evaluator(context, str(context.path))
     worst = {half.name: Off(half.name) for half in halves}
-    for golden in read_golden(context.path.parent, replace(manifest, cases=tuple(cases))):
+    for golden in read_golden(context.folder, replace(manifest, cases=tuple(cases))):
         derived = rules_of(manifest.family).derived_tolerances
         padding = {} if derived else padding_of(manifest.inputs, manifest.outputs, golden, golden.feeds)
         for half in halves:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.golden import read_golden
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.markdown import count_of
 from posenc_export.proof.checks import CheckResult, Context, Words, check
@@ -204,9 +204,7 @@ def io_binding(context: Context) -> list[str]:
     """A call with inputs and outputs in the device's memory gives the bits that it gives from the host's."""
     runner, _ = context.loaded
     assert runner.bind is not None
-    golden = next(
-        golden for golden in Bundle.open(context.path.parent, context.trusted).golden() if not golden.case.refused
-    )
+    golden = next(one for one in read_golden(context.folder, context.manifest) if not one.case.refused)
     bound = runner.bind(golden.feeds)
     bound.run()
     on_device, from_host = bound.read(), runner.run(golden.feeds)

@@ -48,7 +48,7 @@ class TableFile:
 
     def read(self, names: Sequence[str]) -> dict[str, RowsRead]:
         """Return the rows of some tensors that the golden cases read, and compare."""
-        folder, manifest = self.context.path.parent, self.context.manifest
+        folder, manifest = self.context.folder, self.context.manifest
         cases = read_golden(folder, manifest)
         calls = GoldenCalls(manifest.inputs, manifest.outputs, folder, cases, self.context.timeout)
         some = {name: self.tensors[name] for name in names}

@@ -16,8 +16,8 @@ from posenc_export.common.arrays import free
 from posenc_export.common.errors import own_files
 from posenc_export.proof.exporter.embedding import embedded
 from posenc_export.proof.exporter.options import ExportOptions, ExportResult, check_options
-from posenc_export.proof.exporter.write import write_bundle
-from posenc_export.proof.judging.verdict import unmet
+from posenc_export.proof.exporter.write import write_bundle, write_parts
+from posenc_export.proof.judging.verdict import of_part, unmet
 from posenc_export.proof.report.basis import basis_of
 from posenc_export.proof.report.report import write_report
 from posenc_export.proof.running.model import check_has_model
@@ -73,7 +73,8 @@ def export_target(
         _check_target(to, options)
     with staged(to) as scratch, native_path(scratch) as folder:
         with _advised(target, options):
-            manifest, captures = write_bundle(target, options, folder)
+            parts = write_parts(target, options, folder)
+            manifest, captures = write_bundle(target, options, folder, parts)
         del target  # from here on the bundle speaks for itself
         free(sum(artifact.bytes for artifact in manifest.artifacts))
         with own_files():
@@ -81,6 +82,10 @@ def export_target(
             if options.cpp:
                 bundle = embedded(bundle, options.namespace or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
+            for part, other in zip(parts, bundle.parts(), strict=True) if options.validate else ():
+                found = validate_bundle(other, validation, dict(part.captures))
+                verdicts += of_part(part.name, found)
+            del parts
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:

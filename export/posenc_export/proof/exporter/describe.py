@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from posenc.encoding import Tolerance
-from posenc_export.bundle.folder import file_of, sha256
+from posenc_export.bundle.folder import MANIFEST, file_of, sha256
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.identity import id_of
 from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Manifest
@@ -21,8 +21,10 @@ BESIDE = (GOLDEN, REQUIRED_OPERATORS)
 """Files of a bundle beside its graphs."""
 
 
-def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path) -> Manifest:
-    """Return the manifest of what was written into a folder."""
+def describe(
+    target: Target, options: ExportOptions, draft: Draft, folder: Path, graphs: Path | None = None
+) -> Manifest:
+    """Return the manifest of what was written into a folder; its graphs may lie elsewhere."""
     spec, encoding, request = target.spec, target.encoding, draft.request
     return Manifest(
         schema_version=SCHEMA_VERSION,
@@ -37,11 +39,14 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         **_onnx_fields(request),
         inputs=encoding.inputs,
         outputs=encoding.outputs,
-        artifacts=tuple(a for name in options.formats for a in _artifacts(folder, name, request, spec.torch_dtype)),
+        artifacts=tuple(a for name in options.formats for a in _artifacts(target, graphs or folder, name, request)),
         cases=tuple(golden.case for golden in draft.cases),
         trace=request.sizes,
-        not_tried=draft.not_tried,
-        notes=(*options.notes, *target.notes, *draft.notes),
+        not_tried=(
+            *draft.not_tried,
+            *(f"{part.name} {line}" for part in draft.parts for line in part.manifest.not_tried),
+        ),
+        notes=_notes(target, options, draft),
         unread=draft.unread,
         reference=draft.reference,
         versions=versions(),
@@ -56,8 +61,29 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         generations=draft.generations,
         id=id_of(draft.facts),
         facts=draft.facts,
-        files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
+        files=tuple(file_of(folder, folder / name) for name in _beside(draft) if (folder / name).is_file()),
+        parts=tuple(part.name for part in draft.parts),
     )
+
+
+def _notes(target: Target, options: ExportOptions, draft: Draft) -> tuple[str, ...]:
+    """Return the lines for the report: what is said of another graph, too, is said once."""
+    own = (*options.notes, *target.notes, *draft.notes)
+    of_parts = ((part.name, line) for part in draft.parts for line in part.manifest.notes)
+    return (*own, *(f"{name}: {line}" for name, line in of_parts if line not in own))
+
+
+def _beside(draft: Draft) -> tuple[str, ...]:
+    """Return the files of a bundle beside its graphs: also all of the model's other graphs."""
+    of_parts = [
+        name
+        for part in draft.parts
+        for name in (
+            *(artifact.file for artifact in part.manifest.artifacts),
+            *(f"{part.name}/{file}" for file in (MANIFEST, *BESIDE)),
+        )
+    ]
+    return (*BESIDE, *of_parts)
 
 
 class OnnxFields(TypedDict):
@@ -77,9 +103,9 @@ def _onnx_fields(request: WriteRequest) -> OnnxFields:
     )
 
 
-def _artifacts(folder: Path, name: str, request: WriteRequest, dtype: str) -> list[Artifact]:
+def _artifacts(target: Target, folder: Path, name: str, request: WriteRequest) -> list[Artifact]:
     """Return the files of one format: the graph, and its weights where they lie beside it."""
-    file, tolerance = FORMATS[name].file, _operator_tolerance(name, request, dtype)
+    file, tolerance = target.file_of(FORMATS[name].file), _operator_tolerance(name, request, target.spec.torch_dtype)
     files = [(name, folder / file), (f"{name}.data", folder / f"{file}.data")]
     return [Artifact(kind, p.name, p.stat().st_size, sha256(p), tolerance) for kind, p in files if p.is_file()]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from posenc.encoding import Encoding
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.identity import Facts
-from posenc_export.bundle.manifest import AskedModel, Generation
+from posenc_export.bundle.manifest import AskedModel, Generation, Manifest
+from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.stored.matching import Digest
 from posenc_export.write.formats import Digests, WriteRequest
 from posenc_export.write.formats.capture import Findings
@@ -27,6 +30,26 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Another graph of a model, with its bundle: the encoder of a decoder.
+
+    Attributes:
+        encoding: The module, its ports, its reference.
+        manifest: That of its bundle.
+        captures: What captures showed of it, by format.
+    """
+
+    encoding: Encoding
+    manifest: Manifest
+    captures: Mapping[str, Capture]
+
+    @property
+    def name(self) -> str:
+        """The name of its graph's file, and of its bundle's folder."""
+        return Path(self.manifest.artifacts[0].file).stem
+
+
+@dataclass(frozen=True)
 class Draft:
     """A bundle that is being made.
 
@@ -41,7 +64,9 @@ class Draft:
         notes: Lines for the report.
         unread: Inputs whose values no output depends on.
         model: The model that was asked, for a config.
-        generations: Tokens that a causal language model wrote.
+        generations: Tokens that a language model wrote.
+        parts: The model's other graphs, which were written before.
+        is_quick: Whether few calls are tried.
     """
 
     request: WriteRequest
@@ -55,6 +80,8 @@ class Draft:
     unread: tuple[str, ...] = ()
     model: AskedModel | None = None
     generations: tuple[Generation, ...] = ()
+    parts: tuple[Part, ...] = ()
+    is_quick: bool = False
 
     @property
     def breaking(self) -> tuple[Mapping[str, int], ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from posenc_export.common.errors import BadInput, bad_input, decoded
 from posenc_export.common.limit import ASK_TIMEOUT
 from posenc_export.proof.judging.verdict import ValidateOptions, no_progress
-from posenc_export.proof.planning.scope import BUDGET
+from posenc_export.proof.planning.scope import BUDGET, Proof
 from posenc_export.proof.report.result import ValidateResult
 from posenc_export.proof.runtimes import Progress
 from posenc_export.proof.runtimes.requests import check_readable
@@ -43,6 +43,8 @@ class ExportOptions:
         cpu_isa: What an AOTInductor package is compiled for.
         html: Add the report as a page, report.html.
         ask_timeout: Seconds of computing that the model of a config may take to answer; 0 for any.
+        proof: Whether all calls of the plan are tried, or as many as take three calls of the longest length. None means
+            quick for a whole model of more than a billion parameters, and full for anything else.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -61,6 +63,7 @@ class ExportOptions:
     cpu_isa: CpuIsa = "native"
     html: bool = False
     ask_timeout: float = ASK_TIMEOUT
+    proof: Proof | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -69,6 +72,10 @@ class ExportOptions:
             raise ValueError(f"ask_timeout must be a finite number of at least 0, got {self.ask_timeout}")
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
+
+    def is_quick(self, large: bool) -> bool:
+        """Return whether few calls are tried, of a target that is large or not."""
+        return self.proof == "quick" or (self.proof is None and large)
 
     @property
     def onnx_opset(self) -> int:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from posenc.encoding import Encoding
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
@@ -18,7 +17,7 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import ExportFailed, OpsetFailed
 from posenc_export.proof.exporter.asking import collect, start
 from posenc_export.proof.exporter.describe import describe
-from posenc_export.proof.exporter.draft import Draft, Written
+from posenc_export.proof.exporter.draft import Draft, Part, Written
 from posenc_export.proof.exporter.generating import generations_of
 from posenc_export.proof.exporter.identifying import facts_for
 from posenc_export.proof.exporter.options import ExportOptions
@@ -36,46 +35,77 @@ from posenc_export.write.formats.ways import WAYS
 from posenc_export.write.targets import Target
 
 
-def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
+def write_parts(target: Target, options: ExportOptions, folder: Path) -> tuple[Part, ...]:
+    """Write the other graphs of a model into a folder, and the rest of their bundles into folders of their names."""
+    return tuple(_write_part(make(), options, folder) for make in target.others)
+
+
+def _write_part(target: Target, options: ExportOptions, graphs: Path) -> Part:
+    folder = graphs / target.file
+    folder.mkdir()
+    manifest, captures = write_bundle(target, options, folder, graphs=graphs)
+    return Part(target.encoding, manifest, captures)
+
+
+def write_bundle(
+    target: Target,
+    options: ExportOptions,
+    folder: Path,
+    parts: tuple[Part, ...] = (),
+    graphs: Path | None = None,
+) -> tuple[Manifest, dict[str, Capture]]:
     """Write the graphs, golden data and manifest of a target; return the manifest and, by format, what captures showed.
 
     Where it is to be validated, the module is captured again after calls at other lengths, to see whether they changed
     anything. Otherwise there are no captures to return.
+
+    Args:
+        target: What is exported.
+        options: What is written.
+        folder: Where it is written.
+        parts: The model's other graphs, which were written before.
+        graphs: Where the graph is written, if that is elsewhere.
     """
+    graphs = graphs or folder
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
-    draft = Draft(request_for(target, options), target.reference, stored)
+    draft = Draft(
+        request_for(target, options), target.reference, stored, parts=parts, is_quick=options.is_quick(target.is_large)
+    )
     asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
     # an opset raised by a format changes nothing of what the graph is
     first_request = draft.request
-    draft = write_formats(encoding, draft, options, folder)
+    draft = write_formats(target, draft, options, graphs)
     draft = replace(draft, facts=facts_for(target, first_request, draft.digests))
     options.validation.progress("recording the eager outputs and the reference")
     draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
-    draft = replace(draft, generations=generations_of(target, options))
-    _stamp(draft.facts, options, folder, draft.cases)
-    _write_required_operators(folder, options)
+    encoder = parts[0].encoding if parts else None
+    generations, lines = generations_of(target, encoder, options)
+    draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
+    _stamp(target, draft.facts, options, graphs, draft.cases)
+    _write_required_operators(target, graphs, folder, options)
     write_golden(folder, draft.cases)
-    manifest = describe(target, options, draft, folder)
+    manifest = describe(target, options, draft, folder, graphs)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
 
 
-def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, folder: Path) -> Draft:
+def write_formats(target: Target, draft: Draft, options: ExportOptions, folder: Path) -> Draft:
     """Capture and write every format; return the draft with what that showed, and the request that could be written.
 
     A format that cannot be written at the opset of the request raises that opset, for the formats after it too.
     """
-    request, written = draft.request, dict(draft.written)
+    encoding, request, written = target.encoding, draft.request, dict(draft.written)
     tries_others = rules_of(encoding.family).tries_other_ways
     for format_ in map(FORMATS.__getitem__, options.formats):
         options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
         capture = partial(format_.capture, encoding.uncalled())
         program = capture(request)
         showed, digests = findings(program), format_.digests(program) if options.validate else {}
+        path = folder / target.file_of(format_.file)
         others = partial(_others, request, showed, options.opset is None) if tries_others else lambda why: ()
-        by = _first_that_writes(partial(_write, format_, capture, program, folder), request, others)
+        by = _first_that_writes(partial(_write, format_, capture, program, path), request, others)
         if by.why_traced:
             showed = replace(showed, notes=(note_of(by.why_traced), *showed.notes))
         written[format_.name] = Written(digests, showed)
@@ -84,11 +114,11 @@ def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, fold
 
 
 def _write(
-    format_: Format, capture: Callable[[WriteRequest], Program], program: Program, folder: Path, request: WriteRequest
+    format_: Format, capture: Callable[[WriteRequest], Program], program: Program, path: Path, request: WriteRequest
 ) -> None:
     """Write a program or, where the request is to trace the module, what comes of that."""
     made = capture(request) if request.why_traced else program
-    format_.write(made, request, folder / format_.file)
+    format_.write(made, request, path)
 
 
 def _others(request: WriteRequest, showed: Findings, any_opset: bool, why: str) -> Iterator[WriteRequest]:
@@ -123,16 +153,16 @@ def _first_that_writes(
         raise
 
 
-def _write_required_operators(folder: Path, options: ExportOptions) -> None:
+def _write_required_operators(target: Target, graphs: Path, folder: Path, options: ExportOptions) -> None:
     """Write, beside an ONNX file, which operators a reduced build of ONNX Runtime has to keep for it."""
     if "onnx" in options.formats:
-        text = required_operators(read_onnx(folder / FORMATS["onnx"].file))
+        text = required_operators(read_onnx(graphs / target.file_of(FORMATS["onnx"].file)))
         (folder / REQUIRED_OPERATORS).write_text(text, encoding="utf-8")
 
 
-def _stamp(facts: Facts, options: ExportOptions, folder: Path, cases: Sequence[GoldenCase]) -> None:
+def _stamp(target: Target, facts: Facts, options: ExportOptions, folder: Path, cases: Sequence[GoldenCase]) -> None:
     """Write into each file which graph it is, and how far off it is at worst."""
     error = worst_error(cases)
     worst = {f"{PREFIX}worst_error": "unknown" if error is None else f"{error:.3g}"}
     for name in options.formats:
-        FORMATS[name].stamp(folder / FORMATS[name].file, {**stamps(facts), **worst})
+        FORMATS[name].stamp(folder / target.file_of(FORMATS[name].file), {**stamps(facts), **worst})

@@ -45,7 +45,7 @@ def write_proof(
     """
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
-    draft = Draft(request_for(target, options), target.reference, stored)
+    draft = Draft(request_for(target, options), target.reference, stored, is_quick=options.is_quick(target.is_large))
     asking = start(target.question, options.ask_timeout)
     write_adapted(file, match, folder)
     options.validation.progress("recording the eager outputs and the reference")
@@ -61,10 +61,11 @@ def write_proof(
         cases = with_half(encoding, draft.cases, dtype, options.seed)
         draft = replace(draft, cases=cases, notes=(*draft.notes, words))
     draft = collect(asking, target, draft, options.seed)
-    if target.generates and dtype:
-        draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: weights of {dtype} may write others"))
+    if target.generates and (dtype or target.others):
+        why = f"weights of {dtype} may write others" if dtype else "the encoder that they follow from is another file"
+        draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: {why}"))
     else:
-        draft = replace(draft, generations=generations_of(target, options))
+        draft = replace(draft, generations=generations_of(target, None, options)[0])
     write_golden(folder, draft.cases)
     manifest = _of_file(describe(target, options, draft, folder), file, match)
     write_json(folder / MANIFEST, manifest.to_json())

@@ -67,6 +67,7 @@ class Context:
         named: Whether the runtime was asked for by its name.
         prove: Whether checks that take longer run in full.
         timeout: Seconds that a call of a graph may take; 0 for any.
+        elsewhere: The bundle's folder, where the file lies in another.
     """
 
     manifest: Manifest
@@ -79,6 +80,12 @@ class Context:
     named: bool = False
     prove: bool = False
     timeout: float = 0.0
+    elsewhere: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The bundle's folder, where its golden data lie."""
+        return self.elsewhere or self.path.parent
 
     @property
     def captured(self) -> Capture:

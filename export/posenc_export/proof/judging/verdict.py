@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -154,6 +154,7 @@ class Verdict:
         comparisons: The outputs of a runtime in all cases.
         note: What a user should know although nothing failed.
         curves: The largest errors of a runtime by position, where its outputs differ from what was recorded.
+        part: Which of a model's graphs it is about, if it has several; "" for the one that the manifest describes.
     """
 
     __pydantic_config__ = WHOLE
@@ -164,6 +165,17 @@ class Verdict:
     comparisons: kinds.Listed[kinds.Object[Comparison]] = ()
     note: kinds.Text = ""
     curves: kinds.Listed[kinds.Object[Curve]] = ()
+    part: kinds.Text = ""
+
+    @property
+    def place(self) -> str:
+        """The subject, with the graph that it belongs to."""
+        return f"{self.part} {self.subject}".lstrip()
+
+
+def of_part(name: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return rows as those of another graph of a model."""
+    return [replace(verdict, part=name) for verdict in verdicts]
 
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from posenc.encoding import Encoding
 from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying, counted_from
@@ -11,6 +12,8 @@ from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.rules import rules_of
 from posenc_export.write.targets.sizes import most_terms
 
+Proof = Literal["quick", "full"]
+"""Whether few calls are tried, or all."""
 BUDGET = 2**28
 """Elements of the largest array of a call."""
 

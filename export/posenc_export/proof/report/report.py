@@ -47,7 +47,7 @@ def failures(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each failure, with the code of its check, and a line on how to look the codes up."""
     wrong = [verdict for verdict in verdicts if verdict.status == "fail"]
     codes = ", ".join(dict.fromkeys(f"posenc explain {code_of(verdict.check)}" for verdict in wrong))
-    lines = [f"{code_of(verdict.check)} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
+    lines = [f"{code_of(verdict.check)} {verdict.place} {verdict.check}: {verdict.detail}" for verdict in wrong]
     return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
 
 
@@ -63,10 +63,14 @@ def not_run(verdicts: Sequence[Verdict], named: Collection[str] | None = None) -
     reasons: dict[str, list[str]] = {}
     for verdict in skipped:
         if verdict not in counted:
-            name = verdict.subject if verdict.check == AGREES else f"{verdict.subject} {verdict.check}"
+            name = verdict.place if verdict.check == AGREES else f"{verdict.place} {verdict.check}"
             reasons.setdefault(verdict.detail, []).append(name)
     lines = [f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
-    return [*lines, f"not run: {count_of('other runtime', len(counted))}: {HOW_TO_GET}"] if counted else lines
+    return (
+        [*lines, f"not run: {count_of('other runtime', len({v.subject for v in counted}))}: {HOW_TO_GET}"]
+        if counted
+        else lines
+    )
 
 
 def _is_absent(verdict: Verdict) -> bool:
@@ -77,7 +81,7 @@ def _is_absent(verdict: Verdict) -> bool:
 
 def noted(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each note: what a user should know although nothing failed."""
-    return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
+    return [f"{verdict.place} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
 
 
 def in_words(rows: Sequence[ReportTable], lines: Sequence[str]) -> list[str]:
@@ -93,13 +97,13 @@ def first_line(manifest: Manifest) -> list[str]:
 def placed(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each runtime that runs nothing: where its nodes would run, and that none did."""
     told = (v for v in verdicts if v.check == PLACED and v.status == "pass" and not RUNTIMES[v.subject].runs)
-    return [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in told]
+    return [f"{verdict.place} {verdict.check}: {verdict.detail}" for verdict in told]
 
 
 def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each file on how many of its stored rows were held, and on where a runtime ran its nodes."""
     passed = (v for v in verdicts if v.check in MEASURES and v.status == "pass" and v.detail)
-    lines = [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in passed]
+    lines = [f"{verdict.place} {verdict.check}: {verdict.detail}" for verdict in passed]
     return [line for line in lines if line not in placed(verdicts)]
 
 
@@ -107,7 +111,7 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line with the outcome, and with how much was proved."""
     if not verdicts:
         return "not validated"
-    agreed = count_of("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
+    agreed = count_of("runtime", len({v.subject for v in verdicts if v.check == AGREES and v.status == "pass"}))
     wrong = sum(v.status == "fail" for v in verdicts)
     ran = count_of("check", sum(v.status != "skip" for v in verdicts))
     parts = [f"FAILED: {wrong} of {ran}; agrees on {agreed}" if wrong else f"passed: agrees on {agreed}, all {ran}"]
@@ -164,6 +168,8 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
 def verdict_json(verdict: Verdict) -> dict[str, object]:
     """Return a row as JSON values; a NaN or infinite error becomes null, as JSON has no such numbers."""
     fields = {**asdict(verdict), "code": code_of(verdict.check)}
+    if not verdict.part:
+        del fields["part"]
     bins = [peak for curve in fields["curves"] for peak in curve["bins"]]
     for numbers in (*fields["comparisons"], *bins):
         for key in {"max_abs", "max_ulp", "peak", "error", "allowed"} & numbers.keys():

@@ -53,13 +53,14 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[ReportTab
     columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
     file_rows: list[ReportRow] = []
     run_rows: list[ReportRow] = []
-    for (subject, status), group in _grouped(verdicts).items():
+    for (place, status), group in _grouped(verdicts).items():
+        subject = group[0].subject
         checks = [verdict.check for verdict in group if verdict.check != AGREES]
         cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
         if subject in RUNTIMES:
-            run_rows.append(ReportRow(status, (subject, mark(subject, status), *_figures(group, against), cell)))
+            run_rows.append(ReportRow(status, (place, mark(subject, status), *_figures(group, against), cell)))
         else:
-            file_rows.append(ReportRow(status, (subject, MARKS[status], cell)))
+            file_rows.append(ReportRow(status, (place, MARKS[status], cell)))
     both_tables = (ReportTable(FILE_COLUMNS, tuple(file_rows)), ReportTable(columns, tuple(run_rows)))
     return [rows for rows in both_tables if rows.rows]
 
@@ -72,7 +73,7 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
     groups: dict[tuple[str, Status], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.status != "skip":
-            groups.setdefault((verdict.subject, verdict.status), []).append(verdict)
+            groups.setdefault((verdict.place, verdict.status), []).append(verdict)
     return groups
 
 

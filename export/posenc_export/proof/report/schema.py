@@ -31,11 +31,12 @@ class WithCode:
         return core_schema.no_info_before_validator_function(_without_code, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the JSON schema of a verdict, with a code; reports of older versions have no curves."""
+        """Return the JSON schema of a verdict, with a code; those of models of one graph have no part."""
         reference = handler(schema)
         verdict = handler.resolve_ref_schema(reference)
         verdict["properties"]["code"] = {**TypeAdapter(Code).json_schema(), "description": "The code of the check."}
-        verdict["required"] = [*(name for name in verdict["required"] if name != "curves"), "code"]
+        left_out = ("curves", "part")  # reports of older versions have no curves
+        verdict["required"] = [*(name for name in verdict["required"] if name not in left_out), "code"]
         return reference
 
 

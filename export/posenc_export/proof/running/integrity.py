@@ -25,7 +25,8 @@ def integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:
     A file that names the graph it is must name the manifest's.
     """
     beside = [f for f in bundle.manifest.files if artifact.format == "onnx" and f.file == REQUIRED_OPERATORS]
-    wrong = _first_change(bundle.folder, [artifact, *beside]) or _other_graph(bundle, artifact)
+    wrong = _first_change(bundle.graphs, [artifact]) or _first_change(bundle.folder, beside)
+    wrong = wrong or _other_graph(bundle, artifact)
     return [_row(artifact.format, wrong)]
 
 

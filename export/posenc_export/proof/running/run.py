@@ -60,6 +60,7 @@ def steps_of(bundle: Bundle, options: ValidateOptions, captures: Mapping[str, Ca
             continue
         context = Context(bundle.manifest, artifact, bundle.path(artifact), captures.get(artifact.format))
         context = replace(context, trusted=bundle.trusted, prove=options.prove, timeout=options.timeout)
+        context = replace(context, elsewhere=bundle.folder if bundle.part else None)
         yield from _steps_of_checks(number, context)
         for runtime in chosen(artifact.format, options.chosen):
             run = partial(on_runtime, bundle, context, runtime, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -60,10 +61,20 @@ def _unresolved(library: Path) -> str | None:
     return None
 
 
+NO_KERNEL = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
+"""What ONNX Runtime says of an operator that it has not in a dtype."""
+
+
 @runtime("ort-cpu", format_="onnx", device="cpu")
 def load_ort_cpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime, CPU execution provider."""
-    return _ort(path, manifest, "CPUExecutionProvider", {})
+    try:
+        return _ort(path, manifest, "CPUExecutionProvider", {})
+    except Exception as error:
+        lacking = NO_KERNEL.search(str(error))
+        if lacking and any(port.dtype == "bfloat16" for port in manifest.outputs):
+            raise Missing(f"ONNX Runtime has no kernel of {lacking[1]} in bfloat16 on the CPU") from error
+        raise
 
 
 @runtime("ort-cuda", format_="onnx", device="cuda", check=ort_cuda_missing)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -30,7 +31,12 @@ class Target:
         origin: For parameters that were read from a file: the place in it.
         question: What the model of a config is to be asked.
         notes: Lines for the report.
-        generates: How many tokens a causal language model is to write, greedily; 0 for anything else.
+        generates: How many tokens a language model is to write, greedily; 0 for anything else.
+        begins: The tokens with which a decoder begins, where an encoder reads the prompts.
+        file: What the graph's file is called, without its ending; "" for the usual name of its format.
+        others: Makers of the model's other graphs, where it has several.
+        precise: Makes the same model in float32, where it is in half precision.
+        is_large: Whether a proof is quick unless somebody asks for a full one.
     """
 
     name: str
@@ -42,11 +48,20 @@ class Target:
     question: Question | None = None
     notes: tuple[str, ...] = ()
     generates: int = 0
+    begins: tuple[int, ...] = ()
+    file: str = ""
+    others: tuple[Callable[[], Target], ...] = ()
+    precise: Callable[[], Target] | None = None
+    is_large: bool = False
 
     @property
     def rules(self) -> Rules:
         """What is known of it before it is looked at."""
         return rules_of(self.encoding.family)
+
+    def file_of(self, usual: str) -> str:
+        """Return what a file is called, of the usual name of its format."""
+        return self.file + PurePath(usual).suffix if self.file else usual
 
     @property
     def folder(self) -> str:

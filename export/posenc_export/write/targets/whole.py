@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -15,6 +16,7 @@ from posenc_export.write.targets.copies import Copies
 from posenc_export.write.targets.ending import advised
 from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
+from posenc_export.write.targets.room_for_models import MANY
 from posenc_models import ModelFolder
 
 if TYPE_CHECKING:
@@ -47,10 +49,15 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     return Target(
         folder.name,
         encoding,
-        replace(spec, mode="dynamic"),
+        replace(spec, mode="dynamic", dtype=folder.dtype),
         {"task": folder.task.name},
         reference=OWN_FLOAT64,
         origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
         notes=(*whole.notes, *notes),
         generates=whole.generates,
+        begins=whole.begins,
+        file=folder.file,
+        is_large=folder.parameters > MANY,
+        others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
+        precise=None if folder.dtype == "fp32" else partial(whole_target, replace(folder, dtype="fp32"), spec, seed),
     )

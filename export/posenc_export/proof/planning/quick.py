@@ -1,0 +1,58 @@
+"""A plan of few calls, for models whose calls take long: one of the longest, one of each kind, then the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from posenc.ports import Port
+from posenc_export.bundle.case import Case
+from posenc_export.proof.planning.plan import Plan
+
+PASSES = 3
+"""Calls of the longest length that a quick plan may take as long as."""
+
+
+def quick(plan: Plan, inputs: Sequence[Port]) -> Plan:
+    """Return a plan whose calls take no longer than three of the longest length with a batch of one.
+
+    Args:
+        plan: All calls.
+        inputs: What goes in.
+    """
+    if not plan.cases:
+        return plan
+    costs = {case.name: cost(case, inputs) for case in plan.cases}
+    answered = [case for case in plan.cases if not case.refused]
+    batches = {axis.name for port in inputs for axis in port.dynamic.values() if axis.kind == "batch"}
+
+    def alone(case: Case) -> float:
+        """Return the cost of a call for each sequence of its batch."""
+        return costs[case.name] / prod(case.sizes[name] for name in batches)
+
+    longest = max(answered, key=lambda case: (alone(case), -costs[case.name]))
+    budget = PASSES * alone(longest)
+    cheapest = sorted(plan.cases, key=lambda case: costs[case.name])
+    first_of_kind = {_kind(case): case for case in reversed(cheapest)}.values()
+    chosen: dict[str, Case] = {}
+    spent = 0.0
+    for case in (longest, *sorted(first_of_kind, key=lambda case: costs[case.name]), *cheapest):
+        if case.name not in chosen and spent + costs[case.name] <= budget:
+            chosen[case.name] = case
+            spent += costs[case.name]
+    left = len(plan.cases) - len(chosen)
+    words = (f"{left} of {len(plan.cases)} calls, since the proof is quick: --proof full tries them",) if left else ()
+    cases = tuple(case for case in plan.cases if case.name in chosen)
+    return replace(plan, cases=cases, not_tried=(*plan.not_tried, *words))
+
+
+def cost(case: Case, inputs: Sequence[Port]) -> int:
+    """Return how many tokens, or other places, the largest input of a call has."""
+    return max((prod(axis.size_in(case.sizes) for axis in port.dynamic.values()) for port in inputs), default=1)
+
+
+def _kind(case: Case) -> object:
+    """Return what a call is an example of: its padding, where it begins, whether it is refused, which sizes are 1."""
+    ones = tuple(name for name, size in case.sizes.items() if size == 1)
+    return case.padding, bool(case.first), case.refused, bool(case.unlike), ones

@@ -1,0 +1,66 @@
+"""What the export of a whole model takes: memory and room on the disk, checked before the work begins."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from posenc.memory import free_memory
+from posenc_export.common.errors import BadInput
+from posenc_models import ModelFolder
+
+GB = 10**9
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
+"""Bytes of a weight."""
+WORTH_SAYING = GB
+"""Bytes of weights from which on a line says what the export takes."""
+MANY = 10**9
+"""Parameters above which a proof is quick, unless somebody asks for a full one."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an export takes, in bytes.
+
+    Args:
+        weights: the file that is written.
+        memory: at the peak.
+    """
+
+    weights: int
+    memory: int
+
+    def __str__(self) -> str:
+        return f"{self.weights / GB:.1f} GB of weights; needs {self.memory / GB:.0f} GB of memory"
+
+
+def needs_of(folder: ModelFolder) -> Needs:
+    """Return what the export of a model takes."""
+    weights = BYTES[folder.dtype] * folder.parameters
+    # the module, its file or a runtime that holds it by turns, and the reference in float64
+    memory = weights * 5 // 4 + 8 * folder.parameters
+    # in half, tokens are compared with those of float32
+    return Needs(weights, memory + (0 if folder.dtype == "fp32" else BYTES["fp32"] * folder.parameters))
+
+
+def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None]) -> None:
+    """Raise BadInput, in one line, where memory or disk do not suffice; say what a large model takes.
+
+    Args:
+        folder: The model.
+        to: Where the bundle goes.
+        say: Takes a line for the user.
+    """
+    needs = needs_of(folder)
+    if needs.memory > free_memory():
+        raise BadInput(f"{folder.path}: {needs}, and {free_memory() / GB:.1f} GB are free")
+    place = next(place for place in to.resolve().parents if place.exists())
+    free = shutil.disk_usage(place).free
+    if needs.weights > free:
+        raise BadInput(
+            f"{folder.path}: {needs.weights / GB:.1f} GB of weights, and {free / GB:.1f} GB are free in {place}"
+        )
+    if needs.weights >= WORTH_SAYING:
+        say(str(needs))

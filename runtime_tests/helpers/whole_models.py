@@ -1,0 +1,38 @@
+"""Bundles of whole models, run by ONNX Runtime alone."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import onnxruntime
+
+from posenc.ports import Array
+from posenc_export.bundle.folder import Bundle
+from posenc_export.proof.generation import Callee, Writer
+
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+def run_of(session: onnxruntime.InferenceSession) -> Run:
+    """Return a function that runs a session by names."""
+    names = [output.name for output in session.get_outputs()]
+    return lambda feeds: dict(zip(names, session.run(None, dict(feeds)), strict=True))
+
+
+def writer_of(folder: Path, change: Callable[[Run], Run] = lambda run: run) -> Writer:
+    """Return what writes tokens by the files of a bundle.
+
+    Args:
+        folder: the bundle.
+        change: makes another function of the one that runs the decoder.
+    """
+    bundle = Bundle.read(folder)
+    decoder, *encoders = (callee_of(one) for one in (bundle, *bundle.parts()))
+    return Writer(Callee(change(decoder.call), decoder.inputs), next(iter(encoders), None))
+
+
+def callee_of(bundle: Bundle) -> Callee:
+    """Return the ONNX file of a bundle, loaded."""
+    artifact = bundle.manifest.artifact("onnx")
+    assert artifact is not None
+    session = onnxruntime.InferenceSession(bundle.path(artifact), providers=["CPUExecutionProvider"])
+    return Callee(run_of(session), bundle.manifest.inputs)

@@ -1,0 +1,55 @@
+"""A quick plan: few calls, which take no longer than three of the longest length."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from posenc_export.bundle.case import Case
+from posenc_export.proof.planning.plan import Plan
+from posenc_export.proof.planning.quick import cost, quick
+from posenc_export.write.inputs.ports import parse_ports
+
+INPUTS = parse_ports(("input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"))
+
+
+def case(name: str, batch: int, seq: int, past: int, **more: object) -> Case:
+    return Case(name, {"batch": batch, "seq": seq, "past": past}, **more)  # type: ignore[arg-type]
+
+
+CASES = (
+    case("one", 1, 1, 1, padding="none"),
+    case("step", 3, 1, 20, padding="left"),
+    case("prompt", 1, 64, 64, padding="none"),
+    case("batch", 3, 64, 64, padding="right"),
+    case("half", 1, 32, 32, padding="left"),
+    case("wrong", 1, 2, 2, padding="none", refused=True),
+    *(case(f"more{n}", 3, n, n, padding="none") for n in range(8, 60, 4)),
+)
+
+
+def total(cases: Sequence[Case]) -> int:
+    return sum(cost(one, INPUTS) for one in cases)
+
+
+def test_a_quick_plan_takes_three_of_the_longest_calls() -> None:
+    few = quick(Plan(CASES, ("large: needs more",)), INPUTS)
+    names = [one.name for one in few.cases]
+    assert total(few.cases) <= 3 * 128 < total(CASES)
+    assert {"one", "step", "prompt", "wrong", "half"} <= set(names), "one of each kind, and the longest"
+    assert names == [one.name for one in CASES if one.name in names], "in the order of the plan"
+    left = len(CASES) - len(names)
+    assert few.not_tried == (
+        "large: needs more",
+        f"{left} of {len(CASES)} calls, since the proof is quick: --proof full tries them",
+    )
+
+
+@pytest.mark.parametrize("cases", [(CASES[0], CASES[5]), CASES[2:3], ()])
+def test_a_plan_that_is_quick_already_stays(cases: tuple[Case, ...]) -> None:
+    assert quick(Plan(cases, ()), INPUTS) == Plan(cases, ())
+
+
+def test_where_every_call_has_one_length_three_of_them_are_tried() -> None:
+    ports = parse_ports(("pixel_values: float32[batch, 3, 16, 16]",))
+    cases = tuple(Case(f"batch{n}", {"batch": n}) for n in (1, 2, 3, 5))
+    assert [one.name for one in quick(Plan(cases, ()), ports).cases] == ["batch1", "batch2"]
