@@ -38,6 +38,7 @@ class WholeModel:
         inputs: what goes in, as texts of ports.
         outputs: the names of what comes out.
         notes: lines for the report.
+        config: what its config says, with what the file leaves out.
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
     """
 
@@ -45,6 +46,7 @@ class WholeModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     notes: tuple[str, ...]
+    config: Mapping[str, Any]
     generates: int = 0
 
 
@@ -128,18 +130,18 @@ class ModelFolder:
 
         if not self.task.cache:
             encoder = Encoder(model, names, tuple(self.task.outputs.values()))
-            return WholeModel(encoder.eval(), tuple(texts), tuple(self.task.outputs), tuple(notes))
+            return WholeModel(encoder.eval(), tuple(texts), tuple(self.task.outputs), tuple(notes), said)
         notes += _growing(said)
         past = _cached(model, self)
         before, after = KEY_VALUES
         parts = [(layer // 2, ("key", "value")[layer % 2]) for layer in range(len(past))]
         for (layer, part), tensor in zip(parts, past, strict=True):
             name = before.format(layer=layer, part=part)
-            texts.append(f"{name}: float32[batch, {tensor.shape[1]}, past, {tensor.shape[3]}]")
+            texts.append(f"{name}: float32[batch_size, {tensor.shape[1]}, past, {tensor.shape[3]}]")
         outputs = (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in parts))
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)
-        return WholeModel(Decoder(model, names).eval(), tuple(texts), outputs, tuple(notes), max(generates, 0))
+        return WholeModel(Decoder(model, names).eval(), tuple(texts), outputs, tuple(notes), said, max(generates, 0))
 
 
 def _check_one_graph(config: Mapping[str, Any]) -> None:

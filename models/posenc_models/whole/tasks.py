@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 TEXT = {
-    "input_ids": "int64[batch, seq] < {vocab_size}",
-    "attention_mask": "int64[batch, seq] mask",
-    "token_type_ids": "int64[batch, seq] < {type_vocab_size}",
+    "input_ids": "int64[batch_size, seq] < {vocab_size}",
+    "attention_mask": "int64[batch_size, seq] mask",
+    "token_type_ids": "int64[batch_size, seq] < {type_vocab_size}",
 }
 DECODER = {
-    "input_ids": "int64[batch, seq] < {vocab_size}",
-    "attention_mask": "int64[batch, past+seq] mask",
-    "position_ids": "int64[batch, seq] positions",
+    "input_ids": "int64[batch_size, seq] < {vocab_size}",
+    "attention_mask": "int64[batch_size, past+seq] mask",
+    "position_ids": "int64[batch_size, seq] positions",
 }
-IMAGES = {"pixel_values": "float32[batch, {num_channels}, {height}, {width}]"}
+IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}]"}
 LOGITS = {"logits": "logits"}
 HIDDEN = {"last_hidden_state": "last_hidden_state"}
 KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")

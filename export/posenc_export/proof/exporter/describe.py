@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -15,10 +16,8 @@ from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.write.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS
+from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
-
-BESIDE = (GOLDEN, REQUIRED_OPERATORS)
-"""Files of a bundle beside its graphs."""
 
 
 def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path) -> Manifest:
@@ -56,8 +55,15 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         generations=draft.generations,
         id=id_of(draft.facts),
         facts=draft.facts,
-        files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
+        files=tuple(file_of(folder, folder / name) for name in _beside(target, options) if (folder / name).is_file()),
     )
+
+
+def _beside(target: Target, options: ExportOptions) -> Iterator[str]:
+    """Yield the names of files that a bundle may have beside its graphs."""
+    yield from (GOLDEN, REQUIRED_OPERATORS, *target.companions)
+    if options.runtime_config is not None:
+        yield RUNTIME_CONFIGS[options.runtime_config].file
 
 
 class OnnxFields(TypedDict):

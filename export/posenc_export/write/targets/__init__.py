@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -31,6 +32,8 @@ class Target:
         question: What the model of a config is to be asked.
         notes: Lines for the report.
         generates: How many tokens a causal language model is to write, greedily; 0 for anything else.
+        companions: Files that are copied into its bundle, as a model's tokenizer, by their paths there.
+        config: What the config of a whole model says.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Target:
     question: Question | None = None
     notes: tuple[str, ...] = ()
     generates: int = 0
+    companions: Mapping[str, Path] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def rules(self) -> Rules:

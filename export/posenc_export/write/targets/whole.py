@@ -16,6 +16,7 @@ from posenc_export.write.targets.ending import advised
 from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
 from posenc_models import ModelFolder
+from posenc_models.whole import companions
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,6 +33,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     Raises BadInput, in one line, where the model cannot be loaded, or is none of its task.
     """
     with bad_input():
+        beside = companions(folder.path)
         whole = folder.build()
         ports = parse_ports(whole.inputs)
 
@@ -53,4 +55,6 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
         notes=(*whole.notes, *notes),
         generates=whole.generates,
+        companions=beside,
+        config=whole.config,
     )
