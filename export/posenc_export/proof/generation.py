@@ -32,7 +32,7 @@ def recorded(
 
 def _record(call: Call, inputs: Sequence[Port], prompts: Sequence[Sequence[int]], count: int) -> Generation:
     rows: list[list[int]] = [[] for _ in prompts]
-    for logits in _steps(call, inputs, prompts, rows, count):
+    for logits in steps(call, inputs, prompts, rows, count):
         for row, token in zip(rows, logits.argmax(-1).tolist(), strict=True):
             row.append(token)
     return Generation(tuple(map(tuple, prompts)), tuple(map(tuple, rows)))
@@ -44,7 +44,7 @@ def differences(call: Call, inputs: Sequence[Port], generation: Generation) -> t
     near: list[str] = []
     rows: list[list[int]] = [[] for _ in generation.prompts]
     alone = len(rows) == 1
-    for step, logits in enumerate(_steps(call, inputs, generation.prompts, rows, len(generation.tokens[0]))):
+    for step, logits in enumerate(steps(call, inputs, generation.prompts, rows, len(generation.tokens[0]))):
         for number, (row, of_row) in enumerate(zip(rows, logits, strict=True)):
             expected, actual = generation.tokens[number][step], int(of_row.argmax())
             if not np.isfinite(of_row).all():
@@ -61,7 +61,7 @@ def _place(step: int, number: int, alone: bool) -> str:
     return f"token {step}" if alone else f"token {step} of prompt {number} in a padded batch"
 
 
-def _steps(
+def steps(
     call: Call, inputs: Sequence[Port], prompts: Sequence[Sequence[int]], rows: Sequence[Sequence[int]], count: int
 ) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
