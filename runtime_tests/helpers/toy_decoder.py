@@ -1,7 +1,8 @@
 """A bundle of a causal language model so small that NumPy says by hand what it writes: one attention, one head."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,10 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import MANIFEST, file_of, sha256, write_json
 from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.identity import PREFIX
 from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Generation, Manifest
 from posenc_export.write.inputs.ports import parse_ports
 
 VOCABULARY, WIDTH, POSITIONS = 11, 4, 32
+ID = "5" * 64
+"""The digest of no facts: a class in C++ takes a graph of its own id alone."""
 INPUTS = (
     f"input_ids: int64[batch_size, seq] < {VOCABULARY}",
     "attention_mask: int64[batch_size, past+seq] mask",
@@ -26,6 +30,7 @@ OUTPUTS = (
     f"present.0.key: float32[batch_size, 1, past+seq, {WIDTH}]",
     f"present.0.value: float32[batch_size, 1, past+seq, {WIDTH}]",
 )
+PROMPTS = ((3, 4, 9, 8, 8, 2), (1,), (7, 7, 7, 2, 10, 4, 0, 1, 5))
 DRAWN = np.random.default_rng(3)
 QUERIES, KEYS, VALUES = (DRAWN.normal(size=(VOCABULARY, WIDTH)).astype(np.float32) for _ in range(3))
 PLACES = DRAWN.normal(size=(POSITIONS, WIDTH)).astype(np.float32)
@@ -41,7 +46,10 @@ NODES = """
     Add(scores, aside) -> scores_seen; Softmax(scores_seen) -> weights; MatMul(weights, v_all) -> mixed
     MatMul(mixed, head) -> logits
 """
-ATTRIBUTES = {"Concat": {"axis": 2}, "Transpose": {"perm": [0, 2, 1]}, "Cast": {"to": 1}, "Softmax": {"axis": -1}}
+ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
+    **{"Concat": {"axis": 2}, "Transpose": {"perm": [0, 2, 1]}},
+    **{"Cast": {"to": 1}, "Softmax": {"axis": -1}},
+}
 
 
 def written(prompt: Sequence[int], count: int) -> list[int]:
@@ -54,13 +62,12 @@ def written(prompt: Sequence[int], count: int) -> list[int]:
     return text[len(prompt) :]
 
 
-def save(folder: Path) -> None:
-    """Write the bundle: its graph, its manifest, and golden data of no case."""
+def save(folder: Path, *, generations: bool = True) -> None:
+    """Write the bundle: its graph, its manifest, and golden data of no case; with the texts that it must write."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(_graph(), folder / "model.onnx")
     np.savez(folder / GOLDEN)
     path = folder / "model.onnx"
-    prompt = (3, 4, 9)
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
         scheme="toy:text-generation",
@@ -79,7 +86,7 @@ def save(folder: Path) -> None:
         outputs=parse_ports(OUTPUTS),
         artifacts=(Artifact("onnx", path.name, path.stat().st_size, sha256(path), None),),
         files=(file_of(folder, folder / GOLDEN),),
-        generations=(Generation((prompt,), (tuple(written(prompt, 5)),)),),
+        generations=tuple(_generation(prompts) for prompts in (PROMPTS[:1], PROMPTS[1:2], PROMPTS) if generations),
         cases=(Case("two", {"batch_size": 2, "seq": 3, "past": 2}),),
         trace={},
         reference="NumPy",
@@ -88,9 +95,14 @@ def save(folder: Path) -> None:
         notes=(),
         rotary_op="decomposed",
         half_safe="",
+        id=ID,
         origin={},
     )
     write_json(folder / MANIFEST, manifest.to_json())
+
+
+def _generation(prompts: tuple[tuple[int, ...], ...]) -> Generation:
+    return Generation(prompts, tuple(tuple(written(prompt, 20)) for prompt in prompts))
 
 
 def _graph() -> onnx.ModelProto:
@@ -104,7 +116,9 @@ def _graph() -> onnx.ModelProto:
             nodes.append(helper.make_node(operator, inputs.split(", "), [output], **ATTRIBUTES.get(operator, {})))
     made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**tensors, **numbers}.items()]
     graph = helper.make_graph(nodes, "toy", _values(INPUTS), _values(OUTPUTS), made)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    helper.set_model_props(model, {f"{PREFIX}id": ID})
+    return model
 
 
 def _values(texts: Sequence[str]) -> list[onnx.ValueInfoProto]:

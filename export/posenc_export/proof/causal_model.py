@@ -75,7 +75,7 @@ class CausalModel:
         return [[int(id_) for id_ in prompt] for prompt in prompts], alone
 
     def _is_id(self, id_: object) -> bool:
-        return isinstance(id_, int | np.integer) and not isinstance(id_, bool) and 0 <= id_ < self.end
+        return isinstance(id_, int | np.integer) and not isinstance(id_, bool) and bool(0 <= id_ < self.end)
 
 
 def _up_to(row: list[int], ends: Collection[int]) -> list[int]:
