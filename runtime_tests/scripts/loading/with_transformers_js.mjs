@@ -1,9 +1,9 @@
-// Tokens that transformers.js writes: run by loaders.py, with NODE_PATH where @huggingface/transformers is.
+// Tokens that transformers.js writes: run by loaders.py; POSENC_NPM is the folder in which it is installed.
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const found = createRequire(import.meta.url).resolve('@huggingface/transformers');
+const found = createRequire(path.join(process.env.POSENC_NPM, 'package.json')).resolve('@huggingface/transformers');
 const js = await import(pathToFileURL(path.join(path.dirname(found), 'transformers.node.mjs')));
 const [folder, text] = process.argv.slice(2);
 const asked = JSON.parse(text);
