@@ -30,22 +30,22 @@ from helpers.model_folders import GROUPED, MODELS, SMALL, SQUARE, WINDOWS, Small
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.markdown import table
+from scripts.loading.byte_tokenizer import END, PAD, VOCABULARY, save_tokenizer
 
 PAGE = Path(__file__).parents[2] / "docs" / "whole-models.md"
 PROGRAMS = Path(__file__).parent / "loading"
 TEXT = "Alice was beginning to get very tired"
-END, PAD = 256, 257
-BYTES = {"vocab_size": 260, "eos_token_id": END, "pad_token_id": PAD}
-"""Every byte is a token; four more are special."""
 FOLDERS: dict[str, Small] = {
-    "Llama": replace(MODELS["llama"], config={**SQUARE, **BYTES}),
-    "Llama, `head_dim` of its own": replace(MODELS["llama"], config={**GROUPED, **BYTES}),
-    "Qwen3": replace(MODELS["qwen3"], config={**SQUARE, **BYTES, **WINDOWS, "head_dim": 8, "use_sliding_window": True}),
+    "Llama": replace(MODELS["llama"], config={**SQUARE, **VOCABULARY}),
+    "Llama, `head_dim` of its own": replace(MODELS["llama"], config={**GROUPED, **VOCABULARY}),
+    "Qwen3": replace(
+        MODELS["qwen3"], config={**SQUARE, **VOCABULARY, **WINDOWS, "head_dim": 8, "use_sliding_window": True}
+    ),
     "GPT-2": replace(
         MODELS["gpt2"],
-        config={**SMALL, **BYTES, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256},
+        config={**SMALL, **VOCABULARY, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256},
     ),
-    "Gemma 3": replace(MODELS["gemma3_text"], config={**GROUPED, **BYTES, **WINDOWS, "query_pre_attn_scalar": 8}),
+    "Gemma 3": replace(MODELS["gemma3_text"], config={**GROUPED, **VOCABULARY, **WINDOWS, "query_pre_attn_scalar": 8}),
 }
 HEAD = ("model", "`posenc_export.load`", "ORTModelForCausalLM", "onnxruntime-genai", "transformers.js", "C++ class")
 PEERS = {"ORTModelForCausalLM": "with_optimum.py", "onnxruntime-genai": "with_genai.py"}
@@ -72,25 +72,6 @@ class Loaders:
         package = self.npm / "node_modules" / "@huggingface" / "transformers" / "package.json"
         js = json.loads(package.read_text(encoding="utf-8"))["version"]
         return f"{theirs}, transformers.js {js}, our own with onnxruntime {version('onnxruntime-gpu')}"
-
-
-def save(small: Small, folder: Path) -> None:
-    """Write a model's folder, with a tokenizer whose tokens are bytes."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    small.save(folder)
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<end>", "<pad>"])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<pad>")
-    fast.save_pretrained(folder)
-    # transformers 5 writes the name of a class that 4 lacks; folders of the hub have this one
-    path = folder / "tokenizer_config.json"
-    said = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**said, "tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
 
 
 def export(folder: Path, to: Path) -> None:
@@ -177,7 +158,8 @@ def row(title: str, small: Small, loaders: Loaders, folder: Path) -> tuple[str, 
     """Return the row of a model: what each loader writes."""
     from transformers import AutoTokenizer
 
-    save(small, folder / "model")
+    small.save(folder / "model")
+    save_tokenizer(folder / "model")
     export(folder / "model", folder / "bundle")
     bundle = folder / "bundle"
     ids = AutoTokenizer.from_pretrained(folder / "model")(TEXT)["input_ids"]

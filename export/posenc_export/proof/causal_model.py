@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,18 @@ class CausalModel:
     call: Call
     end: int
 
+    @overload
+    def generate(
+        self, ids: Sequence[int], max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+    ) -> list[int]: ...
+    @overload
+    def generate(
+        self, ids: Sequence[Sequence[int]], max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+    ) -> list[list[int]]: ...
+    @overload
+    def generate(
+        self, ids: npt.NDArray[np.integer], max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+    ) -> list[int] | list[list[int]]: ...
     def generate(
         self, ids: npt.ArrayLike, max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
     ) -> list[int] | list[list[int]]:
