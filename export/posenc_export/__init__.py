@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from posenc.spec import Spec
     from posenc_export.bundle.folder import Bundle
     from posenc_export.proof.benchmarks import BenchOptions, BenchResult
+    from posenc_export.proof.causal_model import CausalModel
     from posenc_export.proof.exporter import ExportOptions, ExportResult
     from posenc_export.proof.judging.verdict import ValidateOptions
     from posenc_export.proof.report.result import ValidateResult
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     Source: TypeAlias = str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]
 
-__all__ = ["__version__", "bench", "export", "extend", "inspect", "prove", "report", "target", "validate"]
+__all__ = ["__version__", "bench", "export", "extend", "inspect", "load", "prove", "report", "target", "validate"]
 
 
 def in_python(message: str) -> str:
@@ -189,6 +190,23 @@ def validate(
     from posenc_export.proof.judging.verdict import ValidateOptions
 
     return validate_folder(path_of(folder, "folder"), with_fields(options or ValidateOptions(), settings), trust)
+
+
+@worded(in_python)
+def load(folder: str | PathLike[str]) -> CausalModel:
+    """Load a whole model that writes text, for a first try: ONNX Runtime runs it on the CPU, and torch is not needed.
+
+    >>> posenc_export.load("llama").generate([5, 9, 2], max_new_tokens=4)
+    [24, 18, 3, 13]
+
+    Args:
+        folder: A bundle that `posenc export --model` wrote. Nothing of it but its ONNX file is run.
+
+    Raises BadInput, in one line, where the folder is no bundle, or holds no causal language model with its cache.
+    """
+    from posenc_export.proof.causal_model import load_causal
+
+    return load_causal(path_of(folder, "folder"))
 
 
 @worded(in_python)

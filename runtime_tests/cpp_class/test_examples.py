@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import posenc_export
 from helpers.cpp_tools import compiler
 from helpers.shared import ROOT, need
 from posenc_export.cli import export
@@ -73,6 +74,27 @@ def test_the_programs_with_a_class_in_one_build(folder: Path) -> None:
         [do(command) for command in commands("decode_loop.cpp")[1:]]
 
 
+@pytest.mark.exhaustive
+def test_a_chat_writes_what_python_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was trained for a moment: what matters is that C++ and Python go on alike, line after line."""
+    need("ort-cpp")
+    monkeypatch.chdir(folder / "chat")
+    monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")
+    train, export_, build, talk = commands("chat/main.cpp")
+    text = ROOT / "runtime_tests" / "data" / "alice.txt"
+    do(train.replace("../../../runtime_tests/data/alice.txt", str(text)).replace("--steps 400", "--steps 60"))
+    do(export_)
+    do(build)
+    model = posenc_export.load("bundle")
+    said = b"Alice was beginning"
+    first = model.generate([*said], 300, eos_token_id=10)
+    assert first[-1] == ord("\n")
+    assert do(talk).encode("latin-1") == bytes(first)
+    lines = talk.replace("echo 'Alice was beginning'", "printf 'Alice was beginning\\nDown, d\\n'")
+    second = model.generate([*said, *first, *b"Down, d"], 300, eos_token_id=10)
+    assert do(lines).encode("latin-1") == bytes([*first, *second])
+
+
 MICRO = commands("microcontroller/main.c")
 MODES = {"baked": "--max-len 256", "dynamic": "--dynamic"}
 
@@ -97,7 +119,7 @@ def test_the_header_on_the_budget_of_a_microcontroller(folder: Path, mode: str) 
 
 def test_every_program_is_in_the_table() -> None:
     shown = set(re.findall(r"^\| \[([\w.]+)\]", README, flags=re.MULTILINE))
-    assert shown == {*(f"{name}.cpp" for name in CLASS), "microcontroller"}
-    sources = [*EXAMPLES.glob("*.cpp"), *EXAMPLES.glob("microcontroller/*.c")]
+    assert shown == {*(f"{name}.cpp" for name in CLASS), "chat", "microcontroller"}
+    sources = [*EXAMPLES.glob("*.cpp"), *EXAMPLES.glob("*/*.c"), *EXAMPLES.glob("*/*.cpp")]
     assert {path.stem for path in sources} == {*CLASS, "main", "step"}
     assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 100 for path in sources)

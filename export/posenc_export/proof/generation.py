@@ -70,7 +70,7 @@ def recorded(
 def _record(writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:
     rows: list[list[int]] = [[] for _ in prompts]
     generation = Generation(tuple(map(tuple, prompts)), (), tuple(begins))
-    for logits in _steps(writer, generation, rows, count):
+    for logits in steps(writer, generation, rows, count):
         for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
             row.append(token)
     return Generation(generation.prompts, tuple(map(tuple, rows)), generation.begins)
@@ -82,7 +82,7 @@ def differences(writer: Writer, generation: Generation) -> tuple[list[str], list
     near: list[str] = []
     rows: list[list[int]] = [[] for _ in generation.prompts]
     alone = len(rows) == 1
-    for step, logits in enumerate(_steps(writer, generation, rows, len(generation.tokens[0]))):
+    for step, logits in enumerate(steps(writer, generation, rows, len(generation.tokens[0]))):
         tie = NEAR * eps(logits.dtype.name)
         for number, (row, of_row) in enumerate(zip(rows, logits.astype(np.float32), strict=True)):
             expected, actual = generation.tokens[number][step], int(of_row.argmax())
@@ -100,7 +100,7 @@ def _place(step: int, number: int, alone: bool) -> str:
     return f"token {step}" if alone else f"token {step} of prompt {number} in a padded batch"
 
 
-def _steps(writer: Writer, generation: Generation, rows: Sequence[Sequence[int]], count: int) -> Iterator[np.ndarray]:
+def steps(writer: Writer, generation: Generation, rows: Sequence[Sequence[int]], count: int) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
     prompts, decoder = generation.prompts, writer.decoder
     encoded = {} if writer.encoder is None else _encoded(writer.encoder, prompts)

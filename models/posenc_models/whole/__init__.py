@@ -6,11 +6,13 @@
 >>> folder.build().outputs[:3]
 ('logits', 'present.0.key', 'present.0.value')
 
-`tasks` says what each task takes and gives, by the names that other tools have for them. `folder` reads a folder, and
-`modules` has the modules that call a model. Nothing here needs torch or transformers before `build`.
+`tasks` says what each task takes and gives, by the names that other tools have for them. `folder` reads a folder,
+`modules` has the modules that call a model, and `companions` finds what goes with a model, as its tokenizer. Nothing
+here needs torch or transformers before `build`.
 """
 
+from posenc_models.whole.companions import GENERATION, companions
 from posenc_models.whole.folder import ModelFolder, WholeModel
-from posenc_models.whole.tasks import TASKS, Task
+from posenc_models.whole.tasks import KEY_VALUES, TASKS, Task
 
-__all__ = ["TASKS", "ModelFolder", "Task", "WholeModel"]
+__all__ = ["GENERATION", "KEY_VALUES", "TASKS", "ModelFolder", "Task", "WholeModel", "companions"]

@@ -43,6 +43,7 @@ class WholeModel:
         inputs: what goes in, as texts of ports.
         outputs: the names of what comes out.
         notes: lines for the report.
+        config: what its config says, with what the file leaves out.
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
         begins: the tokens with which a decoder begins, where an encoder reads the prompts.
     """
@@ -51,6 +52,7 @@ class WholeModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     notes: tuple[str, ...]
+    config: Mapping[str, Any]
     generates: int = 0
     begins: tuple[int, ...] = ()
 
@@ -163,7 +165,7 @@ class ModelFolder:
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         filled = _ports(model, self.dtype, inputs, inspect.signature(model.forward).parameters)
         module = Encoder(model, list(filled), tuple(outputs.values()))
-        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes))
+        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(model))
 
     def _decoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
@@ -177,7 +179,7 @@ class ModelFolder:
         names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
         before, after = KEY_VALUES
         caches = {
-            before.format(layer=layer, part=part): f"{TORCH_NAMES[self.dtype]}[batch, {tensor.shape[1]}, "
+            before.format(layer=layer, part=part): f"{TORCH_NAMES[self.dtype]}[batch_size, {tensor.shape[1]}, "
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
@@ -190,6 +192,7 @@ class ModelFolder:
             (*_texts(filled), *_texts(caches)),
             (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in names)),
             (*notes, *_growing(said)),
+            said,
             max(generates, 0),
             (_begin(model),) if two else (),
         )

@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 TEXT = {
-    "input_ids": "int64[batch, seq] < {vocab_size}",
-    "attention_mask": "int64[batch, seq] mask",
-    "token_type_ids": "int64[batch, seq] < {type_vocab_size}",
+    "input_ids": "int64[batch_size, seq] < {vocab_size}",
+    "attention_mask": "int64[batch_size, seq] mask",
+    "token_type_ids": "int64[batch_size, seq] < {type_vocab_size}",
 }
 DECODER = {
-    "input_ids": "int64[batch, seq] < {vocab_size}",
-    "attention_mask": "int64[batch, past+seq] mask",
-    "position_ids": "int64[batch, seq] positions",
+    "input_ids": "int64[batch_size, seq] < {vocab_size}",
+    "attention_mask": "int64[batch_size, past+seq] mask",
+    "position_ids": "int64[batch_size, seq] positions",
 }
 ENCODED = {
-    "input_ids": "int64[batch, seq] < {vocab_size}",
-    "encoder_attention_mask": "int64[batch, cached+fresh] mask",
-    "encoder_hidden_states": "float32[batch, cached+fresh, {hidden_size}]",
+    "input_ids": "int64[batch_size, seq] < {vocab_size}",
+    "encoder_attention_mask": "int64[batch_size, cached+fresh] mask",
+    "encoder_hidden_states": "float32[batch_size, cached+fresh, {hidden_size}]",
 }
 """What goes into a decoder that an encoder belongs to: of `cached` states it has the keys and values already."""
-IMAGES = {"pixel_values": "float32[batch, {num_channels}, {height}, {width}]"}
-FEATURES = {"input_features": "float32[batch, {num_mel_bins}, {frames}]"}
-SOUNDS = {"input_values": "float32[batch, samples >= {receptive_field}]"}
+IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}]"}
+FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
+SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
 PAIRS = {
     "input_ids": "int64[texts:batch, seq] < {vocab_size}",
     "pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]",

@@ -29,6 +29,7 @@ from posenc_export.common.errors import BadInput, decoded, printable
 from posenc_export.proof.planning.scope import BUDGET
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
+from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 
 PAGE = "report.html"
 """What --html adds."""
@@ -58,6 +59,11 @@ if TYPE_CHECKING:
 @options(
     path("--model", "Write a whole model of transformers: the folder that save_pretrained wrote.", "FOLDER"),
     TASK,
+    choice(
+        "--runtime-config",
+        RUNTIME_CONFIGS,
+        "Write the config of a runtime beside the model: genai, that of onnxruntime-genai.",
+    ),
     under="Whole models",
 )
 @SPEC
@@ -150,6 +156,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettin
     names = (
         *("opset", "rotary_op", "check_positions", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout"),
         "proof",
+        "runtime_config",
         *VALIDATING,
     )
     settings = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -15,6 +16,7 @@ from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.write.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, WriteRequest
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS
+from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
 
 BESIDE = (GOLDEN, REQUIRED_OPERATORS)
@@ -61,7 +63,9 @@ def describe(
         generations=draft.generations,
         id=id_of(draft.facts),
         facts=draft.facts,
-        files=tuple(file_of(folder, folder / name) for name in _beside(draft) if (folder / name).is_file()),
+        files=tuple(
+            file_of(folder, folder / name) for name in _beside(target, options, draft) if (folder / name).is_file()
+        ),
         parts=tuple(part.name for part in draft.parts),
     )
 
@@ -73,17 +77,14 @@ def _notes(target: Target, options: ExportOptions, draft: Draft) -> tuple[str, .
     return (*own, *(f"{name}: {line}" for name, line in of_parts if line not in own))
 
 
-def _beside(draft: Draft) -> tuple[str, ...]:
-    """Return the files of a bundle beside its graphs: also all of the model's other graphs."""
-    of_parts = [
-        name
-        for part in draft.parts
-        for name in (
-            *(artifact.file for artifact in part.manifest.artifacts),
-            *(f"{part.name}/{file}" for file in (MANIFEST, *BESIDE)),
-        )
-    ]
-    return (*BESIDE, *of_parts)
+def _beside(target: Target, options: ExportOptions, draft: Draft) -> Iterator[str]:
+    """Yield the names of files that a bundle may have beside its graphs: also all of the model's other graphs."""
+    yield from (*BESIDE, *target.companions)
+    if options.runtime_config is not None:
+        yield RUNTIME_CONFIGS[options.runtime_config].file
+    for part in draft.parts:
+        yield from (artifact.file for artifact in part.manifest.artifacts)
+        yield from (f"{part.name}/{file}" for file in (MANIFEST, *BESIDE))
 
 
 class OnnxFields(TypedDict):

@@ -14,6 +14,7 @@ from posenc_export.proof.runtimes import Progress
 from posenc_export.proof.runtimes.requests import check_readable
 from posenc_export.write.cpp.names import check_name, problem_of_namespace
 from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
+from posenc_export.write.runtime_configs import RuntimeConfigName
 
 LARGEST_SEED = 2**63 - 1
 """Every generator of random numbers takes it, and a manifest keeps it."""
@@ -45,6 +46,7 @@ class ExportOptions:
         ask_timeout: Seconds of computing that the model of a config may take to answer; 0 for any.
         proof: Whether all calls of the plan are tried, or as many as take three calls of the longest length. None means
             quick for a whole model of more than a billion parameters, and full for anything else.
+        runtime_config: The runtime whose own config is written beside a whole model; None for none.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -64,6 +66,7 @@ class ExportOptions:
     html: bool = False
     ask_timeout: float = ASK_TIMEOUT
     proof: Proof | None = None
+    runtime_config: RuntimeConfigName | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -130,6 +133,8 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
     if options.check_positions and "onnx" not in formats:
         raise BadInput("--check-positions is a check in ONNX files: give -f onnx with it")
+    if options.runtime_config is not None and "onnx" not in formats:
+        raise BadInput(f"--runtime-config {options.runtime_config} is for ONNX files: give -f onnx with it")
     if options.cpu_isa != "native" and "aoti" not in formats:
         raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
     if options.namespace is not None:

@@ -13,6 +13,7 @@ from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.write.cpp.embed import check_embeddable
 from posenc_export.write.cpp.names import namespace_for
 from posenc_export.write.formats import FORMATS, WriteRequest
+from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import long_sizes, trace_sizes
@@ -69,6 +70,9 @@ def _problems(target: Target, options: ExportOptions) -> Iterator[str]:
         reason = lacking.get(format_) or FORMATS[format_].refuses(target.encoding)
         if reason:
             yield f"{name} cannot be exported to {format_}: {reason}"
+    reason = RUNTIME_CONFIGS[options.runtime_config].refuses(target) if options.runtime_config else ""
+    if reason:
+        yield f"--runtime-config {options.runtime_config} is not for {name}: {reason}"
     if options.rotary_op != "decomposed" and spec.dtype == "fp64":
         yield f"--rotary-op {options.rotary_op} has no fp64: expected fp32, fp16 or bf16"
     if options.rotary_op != "decomposed" and spec.narrow:

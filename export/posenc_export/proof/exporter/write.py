@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +33,7 @@ from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 from posenc_export.write.formats.onnx.traced import note_of
 from posenc_export.write.formats.ways import WAYS
+from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
 
 
@@ -85,6 +87,7 @@ def write_bundle(
     draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
     _stamp(target, draft.facts, options, graphs, draft.cases)
     _write_required_operators(target, graphs, folder, options)
+    _write_companions(target, options, folder)
     write_golden(folder, draft.cases)
     manifest = describe(target, options, draft, folder, graphs)
     write_json(folder / MANIFEST, manifest.to_json())
@@ -158,6 +161,16 @@ def _write_required_operators(target: Target, graphs: Path, folder: Path, option
     if "onnx" in options.formats:
         text = required_operators(read_onnx(graphs / target.file_of(FORMATS["onnx"].file)))
         (folder / REQUIRED_OPERATORS).write_text(text, encoding="utf-8")
+
+
+def _write_companions(target: Target, options: ExportOptions, folder: Path) -> None:
+    """Copy what goes with a whole model, and write the config of the runtime that is asked for."""
+    for name, path in target.companions.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, folder / name)
+    if options.runtime_config is not None:
+        config = RUNTIME_CONFIGS[options.runtime_config]
+        write_json(folder / config.file, config.made(target))
 
 
 def _stamp(target: Target, facts: Facts, options: ExportOptions, folder: Path, cases: Sequence[GoldenCase]) -> None:

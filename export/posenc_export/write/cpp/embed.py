@@ -19,6 +19,7 @@ from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.common.errors import BadInput
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, FOLDER, filled
+from posenc_export.write.cpp.decoders import generation_source
 from posenc_export.write.cpp.example import example
 from posenc_export.write.cpp.golden_cases import golden_source
 from posenc_export.write.cpp.model_class import model_header, title
@@ -26,7 +27,7 @@ from posenc_export.write.cpp.names import default_name, identifier
 from posenc_export.write.cpp.uses import Uses
 
 NAME = "cpp"
-SESSION_VERSION = 2
+SESSION_VERSION = 3
 """The version in session/include/posenc/version.hpp: bundles share a session."""
 OF_LIBTORCH = ("torchscript", "aoti")
 """Formats that libtorch loads: the class takes the first that a bundle has."""
@@ -74,6 +75,8 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
         "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
         "test/golden.cpp": golden_source(manifest, arrays, uses),
     }
+    if manifest.generations:
+        texts["test/generation.cpp"] = generation_source(manifest, name)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     _write_arrays(folder / "golden", arrays)

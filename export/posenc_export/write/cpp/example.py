@@ -9,7 +9,7 @@ from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.arrays import INTEGERS
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.write.cpp.names import identifier, qualified_type
+from posenc_export.write.cpp.names import identifier, qualified_type, spelled
 from posenc_export.write.cpp.uses import Uses
 
 ONES = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
@@ -47,7 +47,7 @@ def _size(axis: Axis) -> int:
 
 def _vector(port: Port, sizes: Mapping[str, int]) -> str:
     """Return the C++ that declares and fills the elements of a port, in a call of these sizes."""
-    kind, name, size = kind_of(port.carries), _variable(port), f"Model::{port.name}_size(axes)"
+    kind, name, size = kind_of(port.carries), _variable(port), f"Model::{spelled(port.name)}_size(axes)"
     if port.dtype == "bool":  # std::vector<bool> packs bits: no span views them
         return filled("bool_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size).rstrip()
     if kind.cpp_vector and port.dtype in INTEGERS:

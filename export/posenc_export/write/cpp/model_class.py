@@ -12,7 +12,8 @@ from posenc_export.bundle.carries import keys_axis, kind_of, limits_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.rules import rules_of
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.write.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
+from posenc_export.write.cpp.decoders import decoder_ports
+from posenc_export.write.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes, spelled
 from posenc_export.write.cpp.uses import Uses
 
 
@@ -37,6 +38,8 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         "model.hpp",
         BUNDLE_TEMPLATES,
         title=title(manifest),
+        decoder_include='#include "posenc/decoder.hpp"\n' if manifest.generations else "",
+        decoder=_decoder(manifest),
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
@@ -74,7 +77,7 @@ def _size_function(port: Port) -> str:
     unused = "" if port.dynamic else "[[maybe_unused]] "
     shape = braced(f"{braced(sizes(port))}") if port.axes else "{}"
     return filled(
-        "size_function.hpp", BUNDLE_TEMPLATES, port=port.name, unused=unused, rank=len(port.axes), shape=shape
+        "size_function.hpp", BUNDLE_TEMPLATES, port=spelled(port.name), unused=unused, rank=len(port.axes), shape=shape
     )
 
 
@@ -83,8 +86,16 @@ def _limit(port: Port) -> str:
     limits = limits_of(port)
     if limits.bounds:
         low, high = limits.bounds
-        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=low, most=high)
-    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=limits.end) if limits.end else ""
+        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=spelled(port.name), least=low, most=high)
+    return filled("limit.hpp", BUNDLE_TEMPLATES, port=spelled(port.name), end=limits.end) if limits.end else ""
+
+
+def _decoder(manifest: Manifest) -> str:
+    """Return the function that gives a decoder, of a causal language model; nothing for other graphs."""
+    if not manifest.generations:
+        return ""
+    ports = decoder_ports(manifest.inputs, manifest.outputs)
+    return filled("decoder.hpp", BUNDLE_TEMPLATES, ports=ports)
 
 
 def _among(manifest: Manifest) -> str:

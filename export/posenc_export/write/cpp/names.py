@@ -28,9 +28,9 @@ _KEYWORDS = """
     using virtual void volatile wchar_t while xor xor_eq
 """
 _OURS = """
-    Array Axes Axis BFloat16 Bytes Call DType Device Error ErrorKind Fact Half Limit Memory Model Options Padding Port
-    Session Span Status View axes changed_ count detail expect i inputs_ linux memory outputs_ ports_ posenc session_
-    made_for_ size_ sizes_ std unix view
+    Array Axes Axis BFloat16 Bytes Call DType Decoder DecoderPorts Device Error ErrorKind Fact Half Limit Memory Model
+    Options Padding Port Session Span Status View axes changed_ count decoder detail expect i inputs_ linux memory
+    outputs_ ports_ posenc session_ made_for_ size_ sizes_ std unix view
 """
 RESERVED = frozenset((*_KEYWORDS.split(), *_OURS.split()))
 """Names that C++, compilers or the class itself use."""
@@ -57,8 +57,14 @@ def problem_of_namespace(name: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """Return the name of a port or an axis in C++: a reserved name gets an underscore."""
+    """Return the name of a port or an axis in C++: dots become underscores, and a reserved name gets one."""
+    name = spelled(name)
     return f"{name}_" if name in RESERVED else name
+
+
+def spelled(name: str) -> str:
+    """Return a name as part of another in C++, as in `x_size`: past_key_values.0.key is past_key_values_0_key."""
+    return name.replace(".", "_")
 
 
 def check_name(name: str) -> None:

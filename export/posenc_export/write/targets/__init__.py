@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -31,6 +31,9 @@ class Target:
         origin: For parameters that were read from a file: the place in it.
         question: What the model of a config is to be asked.
         notes: Lines for the report.
+        generates: How many tokens a causal language model is to write, greedily; 0 for anything else.
+        companions: Files that are copied into its bundle, as a model's tokenizer, by their paths there.
+        config: What the config of a whole model says.
         generates: How many tokens a language model is to write, greedily; 0 for anything else.
         begins: The tokens with which a decoder begins, where an encoder reads the prompts.
         file: What the graph's file is called, without its ending; "" for the usual name of its format.
@@ -53,6 +56,8 @@ class Target:
     others: tuple[Callable[[], Target], ...] = ()
     precise: Callable[[], Target] | None = None
     is_large: bool = False
+    companions: Mapping[str, Path] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def rules(self) -> Rules:

@@ -18,6 +18,7 @@ from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
 from posenc_export.write.targets.room_for_models import MANY
 from posenc_models import ModelFolder
+from posenc_models.whole import companions
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,6 +35,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     Raises BadInput, in one line, where the model cannot be loaded, or is none of its task.
     """
     with bad_input():
+        beside = companions(folder.path)
         whole = folder.build()
         ports = parse_ports(whole.inputs)
 
@@ -60,4 +62,6 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         is_large=folder.parameters > MANY,
         others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
         precise=None if folder.dtype == "fp32" else partial(whole_target, replace(folder, dtype="fp32"), spec, seed),
+        companions=beside,
+        config=whole.config,
     )

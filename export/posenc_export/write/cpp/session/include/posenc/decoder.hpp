@@ -1,0 +1,71 @@
+/// @file
+/// A causal language model that writes a text, a token at a time: what keeps the keys and values of all tokens so far.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "posenc/session.hpp"
+
+namespace posenc {
+inline namespace POSENC_VERSION {
+
+/// Which port of a graph is what: its number among the inputs, or among the outputs; -1 for an input that it lacks.
+struct DecoderPorts {
+  int ids = -1;
+  int mask = -1;
+  int positions = -1;
+  int logits = -1;
+  std::vector<std::array<int, 2>> cache;  ///< keys and values: the input, and the output that it is in the next call
+};
+
+/// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
+/// decoders may share one. A decoder is used by one thread at a time.
+///
+/// Keys and values lie in two blocks of memory that take turns: what a call gives in one, the next call takes from there.
+/// Nothing is copied between calls, and memory is asked for when a text outgrows it, twice as much each time.
+class POSENC_API Decoder {
+ public:
+  Decoder(const Session& session, DecoderPorts ports);
+  ~Decoder();
+  Decoder(Decoder&&) noexcept;
+  Decoder& operator=(Decoder&&) noexcept;
+
+  /// Read tokens of one text: a prompt, or what somebody says after the model has written. They go through the graph in
+  /// parts of `part` tokens at most, so that the logits of a long prompt take no more memory.
+  Status try_prefill(Span<const std::int64_t> ids);
+  /// Read the prompts of a batch, one behind the other in `ids`, as long as `lengths` says. Shorter ones are padded on the
+  /// left. Refused where tokens have been read: `clear` first.
+  Status try_prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths);
+  /// Go on by a token in each text of the batch.
+  Status try_step(Span<const std::int64_t> ids);
+  Status try_step(std::int64_t id) { return try_step(Span<const std::int64_t>(&id, 1)); }
+
+  /// The scores of every token to come next, row by row: (batch, vocabulary). Which is taken is the caller's choice. They
+  /// stay until the next call.
+  Span<const float> logits() const noexcept;
+  /// Texts of the batch; 0 before anything was read.
+  std::int64_t batch() const noexcept;
+  /// Tokens that each text has so far, with those that pad it.
+  std::int64_t length() const noexcept;
+  /// Forget every token; memory is kept.
+  void clear() noexcept;
+  /// Have room for texts of so many tokens at once, so that no step asks for memory.
+  void reserve(std::int64_t tokens) noexcept;
+
+  std::int64_t part = 512;
+
+#if POSENC_EXCEPTIONS
+  void prefill(Span<const std::int64_t> ids) { expect(try_prefill(ids)); }
+  void prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) { expect(try_prefill(ids, lengths)); }
+  void step(Span<const std::int64_t> ids) { expect(try_step(ids)); }
+  void step(std::int64_t id) { expect(try_step(id)); }
+#endif
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace POSENC_VERSION
+}  // namespace posenc

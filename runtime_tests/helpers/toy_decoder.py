@@ -1,0 +1,129 @@
+"""A bundle of a causal language model so small that NumPy says by hand what it writes: one attention, one head."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from posenc_export.bundle.case import Case
+from posenc_export.bundle.folder import MANIFEST, file_of, sha256, write_json
+from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.identity import PREFIX
+from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Generation, Manifest
+from posenc_export.write.inputs.ports import parse_ports
+
+VOCABULARY, WIDTH, POSITIONS = 11, 4, 32
+ID = "5" * 64
+"""The digest of no facts: a class in C++ takes a graph of its own id alone."""
+INPUTS = (
+    f"input_ids: int64[batch_size, seq] < {VOCABULARY}",
+    "attention_mask: int64[batch_size, past+seq] mask",
+    f"position_ids: int64[batch_size, seq] positions < {POSITIONS}",
+    f"past_key_values.0.key: float32[batch_size, 1, past, {WIDTH}]",
+    f"past_key_values.0.value: float32[batch_size, 1, past, {WIDTH}]",
+)
+OUTPUTS = (
+    f"logits: float32[batch_size, seq, {VOCABULARY}]",
+    f"present.0.key: float32[batch_size, 1, past+seq, {WIDTH}]",
+    f"present.0.value: float32[batch_size, 1, past+seq, {WIDTH}]",
+)
+PROMPTS = ((3, 4, 9, 8, 8, 2), (1,), (7, 7, 7, 2, 10, 4, 0, 1, 5))
+DRAWN = np.random.default_rng(3)
+QUERIES, KEYS, VALUES = (DRAWN.normal(size=(VOCABULARY, WIDTH)).astype(np.float32) for _ in range(3))
+PLACES = DRAWN.normal(size=(POSITIONS, WIDTH)).astype(np.float32)
+HEAD = DRAWN.normal(size=(WIDTH, VOCABULARY)).astype(np.float32)
+NODES = """
+    Gather(queries, input_ids) -> q; Gather(places, position_ids) -> place; Add(q, place) -> q_placed
+    Gather(keys, input_ids) -> k; Add(k, place) -> k_placed; Unsqueeze(k_placed, one) -> k_new
+    Concat(past_key_values.0.key, k_new) -> present.0.key; Squeeze(present.0.key, one) -> k_all
+    Gather(values, input_ids) -> v; Unsqueeze(v, one) -> v_new
+    Concat(past_key_values.0.value, v_new) -> present.0.value; Squeeze(present.0.value, one) -> v_all
+    Transpose(k_all) -> k_turned; MatMul(q_placed, k_turned) -> scores
+    Cast(attention_mask) -> seen; Sub(seen, 1.0) -> hidden; Mul(hidden, 1e9) -> away; Unsqueeze(away, one) -> aside
+    Add(scores, aside) -> scores_seen; Softmax(scores_seen) -> weights; MatMul(weights, v_all) -> mixed
+    MatMul(mixed, head) -> logits
+"""
+ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
+    **{"Concat": {"axis": 2}, "Transpose": {"perm": [0, 2, 1]}},
+    **{"Cast": {"to": 1}, "Softmax": {"axis": -1}},
+}
+
+
+def written(prompt: Sequence[int], count: int) -> list[int]:
+    """Return the tokens that the model writes behind a prompt, by NumPy: each from all of the text before it."""
+    text = list(prompt)
+    for _ in range(count):
+        scores = (QUERIES[text[-1]] + PLACES[len(text) - 1]) @ (KEYS[text] + PLACES[: len(text)]).T
+        weights = np.exp(scores - scores.max())
+        text.append(int((weights / weights.sum() @ VALUES[text] @ HEAD).argmax()))
+    return text[len(prompt) :]
+
+
+def save(folder: Path, *, generations: bool = True) -> None:
+    """Write the bundle: its graph, its manifest, and golden data of no case; with the texts that it must write."""
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(_graph(), folder / "model.onnx")
+    np.savez(folder / GOLDEN)
+    path = folder / "model.onnx"
+    manifest = Manifest(
+        schema_version=SCHEMA_VERSION,
+        scheme="toy:text-generation",
+        family="module",
+        params={},
+        mode="dynamic",
+        method=None,
+        positions=None,
+        max_len=8,
+        dtype="float32",
+        opset=18,
+        opset_reason="made by hand",
+        ir_version=8,
+        loads_on="ONNX Runtime >= 1.15",
+        inputs=parse_ports(INPUTS),
+        outputs=parse_ports(OUTPUTS),
+        artifacts=(Artifact("onnx", path.name, path.stat().st_size, sha256(path), None),),
+        files=(file_of(folder, folder / GOLDEN),),
+        generations=tuple(_generation(prompts) for prompts in (PROMPTS[:1], PROMPTS[1:2], PROMPTS) if generations),
+        cases=(Case("two", {"batch_size": 2, "seq": 3, "past": 2}),),
+        trace={},
+        reference="NumPy",
+        versions={},
+        not_tried=(),
+        notes=(),
+        rotary_op="decomposed",
+        half_safe="",
+        id=ID,
+        origin={},
+    )
+    write_json(folder / MANIFEST, manifest.to_json())
+
+
+def _generation(prompts: tuple[tuple[int, ...], ...]) -> Generation:
+    return Generation(prompts, tuple(tuple(written(prompt, 20)) for prompt in prompts))
+
+
+def _graph() -> onnx.ModelProto:
+    tensors = {"queries": QUERIES, "keys": KEYS, "values": VALUES, "places": PLACES, "head": HEAD}
+    numbers = {"one": np.array([1]), "1.0": np.float32(1), "1e9": np.float32(1e9)}
+    nodes = []
+    for text in NODES.replace("\n", ";").split(";"):
+        if text.strip():
+            call, output = text.strip().split(" -> ")
+            operator, _, inputs = call.rstrip(")").partition("(")
+            nodes.append(helper.make_node(operator, inputs.split(", "), [output], **ATTRIBUTES.get(operator, {})))
+    made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**tensors, **numbers}.items()]
+    graph = helper.make_graph(nodes, "toy", _values(INPUTS), _values(OUTPUTS), made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    helper.set_model_props(model, {f"{PREFIX}id": ID})
+    return model
+
+
+def _values(texts: Sequence[str]) -> list[onnx.ValueInfoProto]:
+    kinds = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
+    return [
+        helper.make_tensor_value_info(port.name, kinds[port.dtype], [axis.size or axis.name for axis in port.axes])
+        for port in parse_ports(tuple(texts))
+    ]

@@ -1,0 +1,90 @@
+"""A whole model that was exported writes text from Python, without torch."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc_export
+from helpers import toy_decoder
+from helpers.shared import DATA, Once
+from helpers.toy_decoder import VOCABULARY, written
+from posenc_export.common.errors import BadInput
+
+PROMPTS = ([3, 4, 9], [1], [7, 7, 7, 2, 10])
+LOADED = """
+import sys
+import posenc_export
+model = posenc_export.load(sys.argv[1])
+print(model.generate([3, 4, 9], max_new_tokens=5))
+print(sorted({"torch", "transformers"} & set(sys.modules)))
+"""
+
+
+@pytest.fixture
+def bundle(once: Once) -> Path:
+    return once("toy decoder", toy_decoder.save)
+
+
+def test_it_writes_what_the_mathematics_say(bundle: Path) -> None:
+    model = posenc_export.load(bundle)
+    texts = [written(prompt, 12) for prompt in PROMPTS]
+    assert len({token for text in texts for token in text}) > 3
+    for prompt, text in zip(PROMPTS, texts, strict=True):
+        assert model.generate(prompt, max_new_tokens=12) == text
+        assert model.generate(np.array(prompt), max_new_tokens=12) == text
+    # in one batch, shorter prompts are padded on the left
+    assert model.generate(PROMPTS, max_new_tokens=12) == texts
+    assert model.generate(np.array([PROMPTS[0]]), max_new_tokens=12) == texts[:1]
+
+
+def test_a_token_that_ends_a_text_is_its_last(bundle: Path) -> None:
+    model = posenc_export.load(bundle)
+    texts = [written(prompt, 12) for prompt in PROMPTS]
+    end = texts[0][3]
+    cut = [text[: text.index(end) + 1] if end in text else text for text in texts]
+    assert len(cut[0]) <= 4
+    assert model.generate(PROMPTS[0], 12, eos_token_id=end) == cut[0]
+    assert model.generate(PROMPTS, 12, eos_token_id=[end]) == cut
+
+
+def test_neither_torch_nor_transformers_is_loaded(bundle: Path) -> None:
+    command = [sys.executable, "-c", LOADED, str(bundle)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{written(PROMPTS[0], 5)}\n[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ids", "settings", "text"),
+    [
+        ([], {}, "ids must be a list of tokens, or a list of such lists, got []"),
+        ("abc", {}, "ids must be a list of tokens, or a list of such lists, got 'abc'"),
+        ([[1], []], {}, "a prompt has no token: give each at least one"),
+        ([1, VOCABULARY], {}, "ids must be whole numbers in 0..10, got 11"),
+        ([1, -1], {}, "ids must be whole numbers in 0..10, got -1"),
+        (np.array([0.5]), {}, "ids must be whole numbers in 0..10, got 0.5"),
+        ([[1], 2], {}, "ids must be a list of tokens, or a list of such lists, got [[1], 2]"),
+        ([1], {"max_new_tokens": 0}, "max_new_tokens must be at least 1, got 0"),
+    ],
+)
+def test_what_is_no_prompt_is_said_in_a_line(bundle: Path, ids: Any, settings: dict[str, int], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        posenc_export.load(bundle).generate(ids, **settings)
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        (lambda: DATA / "bundle_of_0_1", "holds swin_bias, which writes no text: expected a bundle that posenc export"),
+        (lambda: DATA, "is not a bundle: it has no manifest.json"),
+    ],
+)
+def test_what_writes_no_text_is_refused(folder: Callable[[], Path], text: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        posenc_export.load(folder())
+    assert text in str(refused.value)
