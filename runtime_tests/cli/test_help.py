@@ -1,11 +1,14 @@
 """Pages of --help: at 80 columns, with headings, examples that can be typed, and what each exit status means."""
 
+import platform
 import re
 import shlex
+from importlib import metadata
 
 import click
 import pytest
 
+import posenc
 from helpers.shared import ROOT, Cli
 from posenc_export.cli import main
 from posenc_export.cli.output.helping import STATUSES, epilog
@@ -17,6 +20,18 @@ COMMANDS = list(main.commands)
 def page(cli: Cli, monkeypatch: pytest.MonkeyPatch, *words: str, columns: int = 80) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     return cli(*words, "--help").output
+
+
+def test_the_version_names_what_a_bug_report_needs(cli: Cli) -> None:
+    lines = cli("--version").output.splitlines()
+    assert lines[0] == f"posenc-export {posenc.__version__}"
+    assert lines[1].startswith(f"Python {platform.python_version()}, ")
+    assert f"torch {metadata.version('torch')}" in lines
+    assert any(line.startswith("onnxruntime") for line in lines)
+
+
+def test_every_page_says_what_exit_statuses_mean(cli: Cli) -> None:
+    assert [name for name in COMMANDS if "Exit status:" not in cli(name, "--help").output] == []
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])

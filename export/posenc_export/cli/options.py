@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, get_args
 
 import click
@@ -30,7 +31,35 @@ from posenc_models.whole.tasks import TASKS
 CLOSED = 141
 """The status of a command whose output was closed: as of a program that SIGPIPE ends."""
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
-VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
+VERSIONS = ("torch", "onnx", "onnxruntime-gpu", "onnxruntime", "onnxscript", "numpy", "transformers")
+"""Packages whose versions a bug report needs."""
+
+
+def print_versions(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Print the version of this package, of Python, and of the packages that a bug report needs; then end."""
+    if not asked or context.resilient_parsing:
+        return
+    # half a hundred milliseconds that no other command should take
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    click.echo(f"posenc-export {__version__}")
+    click.echo(f"Python {platform.python_version()}, {platform.platform()}")
+    for name in VERSIONS:
+        with suppress(PackageNotFoundError):
+            click.echo(f"{name} {version(name)}")
+    context.exit()
+
+
+VERSION = click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    show_default=False,
+    callback=print_versions,
+    help="Show the versions of this package and of those that it uses, and exit.",
+)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:

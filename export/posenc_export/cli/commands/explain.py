@@ -29,7 +29,11 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
 @click.command(
     context_settings=SETTINGS,
     short_help="Say what a check of a report, or a finding, means, and what to do.",
-    epilog=epilog(["posenc explain", "posenc explain PE103", "posenc explain static-axis", "posenc explain PE202"]),
+    epilog=epilog(
+        ["posenc explain", "posenc explain PE103", "posenc explain static-axis", "posenc explain PE202"],
+        [0, 2, 5],
+        {0: "the words are printed"},
+    ),
 )
 @click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
 @JSON

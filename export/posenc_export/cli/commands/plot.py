@@ -23,7 +23,9 @@ from posenc_export.common.errors import bad_input
             "posenc plot rope -p head_dim=64 --kind clock -o hands.svg",
             "posenc plot --kind error --max-len 1000000 -o error.png",
             "posenc plot rope --kind exported -o exported.svg",
-        ]
+        ],
+        [0, 2, 5],
+        {0: "the picture is written"},
     ),
 )
 @click.argument("scheme", default="sinusoidal", shell_complete=complete_source)

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=SETTINGS,
     short_help="List schemes, with their parameters and defaults.",
-    epilog=epilog(["posenc schemes", "posenc schemes rope", "posenc schemes --site gallery"]),
+    epilog=epilog(
+        ["posenc schemes", "posenc schemes rope", "posenc schemes --site gallery"],
+        [0, 2, 5],
+        {0: "the list is printed"},
+    ),
 )
 @click.argument("name", required=False, shell_complete=complete_source)
 @JSON
