@@ -1,4 +1,4 @@
-"""What lies where: the folders and files of the product by the first lines of their docstrings, as docs/layout.md.
+"""What lies where: the rooms of the product by what their doors say, as docs/layout.md.
 
 python runtime_tests/scripts/layout.py > docs/layout.md
 """
@@ -16,43 +16,49 @@ ROOMS = tuple(room for layer in LAYERS for room in reversed(layer) if room != "_
 """The rooms of posenc_export, as import-linter holds them: a room imports only rooms before it."""
 HEAD = """# What lies where
 
-Every file of the product by its first line. Inside `posenc_export` a room imports only rooms above it in the list.
+For those who look for the place of something in the source. Each file begins with a line that says what it is.
+
+```
+cli -> show -> proof -> read -> write -> bundle -> common      export/posenc_export
+                  \\        \\       \\
+                   models/posenc_models                        what real models have
+                            \\
+                             posenc                            what an encoding is
+runtime_tests                                                  tests, and the scripts that measure
+```
+
+A room imports what lies to its right, and what lies below.
 """
-PACKAGES = {"posenc": (), "export/posenc_export": ROOMS, "models/posenc_models": ()}
+PACKAGES = {"posenc": (), "models/posenc_models": (), "export/posenc_export": ROOMS}
 """The folders of packages, and the order of what lies in them, where it is not that of names."""
 
 
-def first_line(file: Path) -> str:
-    """Return the first line of a file's docstring."""
-    return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+def docstring(file: Path) -> str:
+    """Return the docstring of a file."""
+    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
 
 
-def section(folder: Path, order: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the lines of a folder: its files and folders in a table, then the sections of its folders."""
-    parts = {
-        path.stem: path for path in sorted(folder.iterdir()) if path.suffix == ".py" or (path / "__init__.py").is_file()
-    }
-    names = order or tuple(sorted(parts, key=lambda name: (parts[name].is_file(), name)))
-    yield from (
-        f"## {folder.relative_to(ROOT)}/",
-        "",
-        first_line(folder / "__init__.py"),
-        "",
-        "| part | what it is |",
-        "|---|---|",
-    )
-    for path in (parts[name] for name in names if not name.startswith("__")):
-        text = first_line(path / "__init__.py" if path.is_dir() else path)
-        yield f"| `{path.name}{'/' * path.is_dir()}` | {text} |"
+def section(folder: Path) -> Iterator[str]:
+    """Yield the lines of a folder: what its door says, its folders, and the names of its files."""
+    yield from (f"## {folder.relative_to(ROOT)}/", "", docstring(folder / "__init__.py"), "")
+    folders = [path for path in sorted(folder.iterdir()) if (path / "__init__.py").is_file()]
+    for path in folders:
+        yield f"* `{path.name}/`: {docstring(path / '__init__.py').partition(chr(10))[0]}"
+    files = [f"`{path.name}`" for path in sorted(folder.glob("*.py")) if not path.name.startswith("__")]
+    if files:
+        yield from (("",) if folders else ())
+        yield f"Files: {', '.join(files)}."
     yield ""
-    for path in (parts[name] for name in names):
-        if path.is_dir() and len(list(path.glob("*.py"))) > 1:
-            yield from section(path)
 
 
 def layout() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *(line for package, order in PACKAGES.items() for line in section(ROOT / package, order))])
+    lines = [HEAD]
+    for package, rooms in PACKAGES.items():
+        lines += section(ROOT / package)
+        inside = [ROOT / package / room for room in reversed(rooms)]
+        lines += [line for room in inside if room.is_dir() for line in section(room)]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
