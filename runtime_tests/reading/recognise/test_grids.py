@@ -122,7 +122,7 @@ def test_other_features_are_not_named() -> None:
 
 @pytest.mark.parametrize(("start", "name"), [(0, "rope_2d"), (1, None)], ids=["one series for both", "by turns"])
 def test_axes_with_frequencies_by_turns_are_left_to_what_finds_all_their_nodes(start: int, name: str | None) -> None:
-    """Pixtral's rows have every second frequency, its columns the others: no two products side by side are all of it."""
+    """Pixtral's rows have every second frequency, its columns the others: two products are not all of it."""
     series = 1e4 ** (-np.arange(16) / 16)
     down, across = series[0::2], series[start::2]
     row, column = np.divmod(np.arange(20), 5)
