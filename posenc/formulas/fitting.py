@@ -71,7 +71,7 @@ class Observation:
     rows: int = 0
     at: Floats | None = None
     positions: tuple[Integers, ...] | None = None
-    _measured: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
+    _measured: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def measured(self, measure: Callable[[Observation], T]) -> T:
         """Return what a function measures of it, which several formulas may ask for."""
