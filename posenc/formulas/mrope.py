@@ -1,11 +1,13 @@
 """Multimodal RoPE: a token has several positions (time, height, width), each of which rotates pairs of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.frequencies import Frequencies
 from posenc.ports import Array
@@ -57,3 +59,46 @@ def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Arr
     angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
     # (batch, seq, pairs)
     return rotation.rotary(call, np.stack(angles, -1), exact.attention_factor, pairs)
+
+
+def sections_of(rows: tuple[int, ...]) -> Mapping[str, Parameter]:
+    """Return the sections that pairs turn by, and their layout, from the position that turns each pair."""
+    # a first position that no pair turns by is that of the text, for masks
+    least = min(rows)
+    rows = tuple(row - least for row in rows)
+    counts = tuple(rows.count(row) for row in range(max(rows) + 1))
+    for layout, expected in (
+        ("sectioned", _runs(counts)),
+        ("interleaved", _turns(counts)),
+        ("time_last", _last(counts)),
+    ):
+        if rows == expected:
+            return {"sections": counts, "section_layout": layout}
+    runs = [(row, len(list(group))) for row, group in groupby(rows)]
+    if len(runs) == len(counts):
+        return {
+            "sections": tuple(length for _, length in runs),
+            "section_layout": "sectioned",
+            "section_axes": tuple(row for row, _ in runs),
+        }
+    return {"sections": counts, "section_layout": "of each pair", "section_axes": rows}
+
+
+def _runs(counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(row for row, count in enumerate(counts) for _ in range(count))
+
+
+def _turns(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return rows by turns, as Qwen3-VL has them: height and width at every third pair, time at all others."""
+    rows = [0] * sum(counts)
+    for row, count in enumerate(counts[1:], 1):
+        for place in range(row, min(len(counts) * count, len(rows)), len(counts)):
+            rows[place] = row
+    return tuple(rows)
+
+
+def _last(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return height and width by turns, and then time, as ERNIE 4.5 VL has them."""
+    if len(counts) != 3 or counts[1] != counts[2]:
+        return ()
+    return (1, 2) * counts[1] + (0,) * counts[0]

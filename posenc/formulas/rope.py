@@ -1,7 +1,7 @@
 """Rotary position embedding (RoPE, arXiv:2104.09864), with all rope types."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,32 +121,50 @@ UNSAID = ("frequencies_dtype", "first_feature", "tables")
 """What no scheme has: frequencies that were rounded, features that do not begin at 0, exchanged tables."""
 HELD = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
 """Parameters of a rotation that are not those of its type."""
-TYPED = ("linear", "proportional", "llama3", "yarn")
-"""Rope types whose parameters are told by frequencies and their factor alone."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How a rotation is typed.
+
+    Args:
+        scheme: what has it.
+        head: the parameters that are those of a head, in the order in which they are typed.
+        has_type: whether its name is a rope type, whose parameters follow.
+        has_factor: whether its type may multiply cosines and sines.
+    """
+
+    scheme: str = "rope"
+    head: tuple[str, ...] = ("head_dim", "rotary_dim", "rope_theta", "layout", "direction")
+    has_type: bool = True
+    has_factor: bool = False
+
+
+TYPED: Mapping[str, Typed] = {
+    "default": Typed(has_type=False),
+    "linear": Typed(),
+    "proportional": Typed(),
+    "llama3": Typed(),
+    "yarn": Typed(has_factor=True),
+    "mrope": Typed("mrope", ("sections", "head_dim", "section_layout", "rope_theta", "layout"), has_type=False),
+}
+"""By the name of a rotation, how it is typed; others switch by the length of a call, or have no scheme."""
 
 
 def _scheme(name: str, parameters: Mapping[str, Parameter]) -> tuple[str, dict[str, Parameter]]:
     """Return the scheme of a rotation and its parameters as they are typed; nothing where no scheme has them."""
-    has_factor = parameters.get("attention_factor", 1.0) != 1.0 and name != "yarn"
-    if has_factor or parameters.get("layout") not in LAYOUTS or not {"head_dim", "rope_theta"} <= parameters.keys():
+    how = TYPED.get(name)
+    if how is None or parameters.get("layout") not in LAYOUTS or not {"head_dim", "rope_theta"} <= parameters.keys():
         return "", {}
-    if not parameters.keys().isdisjoint(UNSAID):
+    factor = parameters.get("attention_factor", 1.0)
+    if not parameters.keys().isdisjoint(UNSAID) or (factor != 1.0 and not how.has_factor):
         return "", {}
-    width: tuple[str, ...] = ("head_dim",)
-    if name == "mrope" and isinstance(sections := parameters["sections"], tuple):
-        whole = {"sections": tuple(int(section) for section in sections)}
-        return "mrope", whole | _kept(parameters, ("head_dim", "section_layout", "rope_theta", "layout"))
     # a share of the head is a parameter of its own
-    if (
-        parameters.get("rotary_dim", parameters["head_dim"]) != parameters["head_dim"]
-        and "partial_rotary_factor" not in parameters
-    ):
-        width = ("head_dim", "rotary_dim")
-    typed = _kept(parameters, (*width, "rope_theta", "layout", "direction"))
-    if name in TYPED:
+    is_whole = parameters.get("rotary_dim") == parameters["head_dim"] or "partial_rotary_factor" in parameters
+    typed = _kept(parameters, tuple(key for key in how.head if not (is_whole and key == "rotary_dim")))
+    if how.has_type:
         typed |= {"rope_type": name, **{key: value for key, value in parameters.items() if key not in HELD}}
-        return "rope", typed | (_kept(parameters, ("attention_factor",)) if name == "yarn" else {})
-    return ("rope", typed) if name == "default" else ("", {})
+    return how.scheme, typed | ({"attention_factor": factor} if how.has_factor else {})
 
 
 def _kept(parameters: Mapping[str, Parameter], names: tuple[str, ...]) -> dict[str, Parameter]:

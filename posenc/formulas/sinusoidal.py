@@ -80,3 +80,28 @@ def fit(seen: Observation) -> Iterator[Guess]:
             typed = {name: value for name, value in given.items() if name != "offset"}
             guess = replace(guess, numbers=expected, typed=typed)
     yield guess
+
+
+BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
+"""Bases of sinusoids that are tried on tables of which some columns alone are sinusoids."""
+FEWEST_WAVES = 8
+"""Features and rows that such a table has at least."""
+SAME = 2e-3
+
+
+def near_columns(rows: Array) -> tuple[str, float, int] | None:
+    """Return the layout and the base of rows of which some columns alone are sinusoids, and how many are not."""
+    width = rows.shape[1]
+    if width < FEWEST_WAVES or width % 2 or len(rows) < FEWEST_WAVES:
+        return None
+    numbers, positions = rows.astype(np.float64), np.arange(len(rows), dtype=np.float64)[:, None]
+    for base in BASES:
+        for layout in ("interleaved", "halves"):
+            exact = rows_at(
+                positions, width, SinusoidParameters(width, base, layout == "interleaved", False, None, 1.0)
+            )
+            wrong = np.abs(numbers - exact).max(0) > SAME
+            # the slowest are nearly straight in a few rows
+            if 0 < wrong.sum() <= 3 * width // 4 and (~wrong[: width // 2]).sum() >= FEWEST_WAVES // 2:
+                return layout, base, int(wrong.sum())
+    return None

@@ -10,7 +10,7 @@ import pytest
 import posenc
 from posenc import parameters
 from posenc.formulas.alibi import slopes_of
-from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme
+from posenc.formulas.fitting import Form, Guess, Observation, Parameter, find_scheme
 from posenc.formulas.rope import of_heads
 from posenc.formulas.t5_bias import buckets
 from posenc.scheme import SCHEMES
@@ -93,3 +93,10 @@ def test_what_the_place_of_rows_tells_is_in_the_line() -> None:
     form = find_scheme(Observation("lookup", index, 0.0, rows=32))
     assert form is not None
     assert form.beside(heads=4).line.startswith("t5_bias -p heads=4 -p num_buckets=32 -p max_distance=128")
+
+
+def test_a_guess_of_a_part_of_a_bias_is_no_match() -> None:
+    seen = Observation("bias", slopes_of(4, 8.0)[:, None, None] * -np.abs(DISTANCE), SPACING)
+    assert seen.agrees(Guess({}, seen.numbers))
+    assert not seen.agrees(Guess({}, seen.numbers[:2]))
+    assert not seen.agrees(Guess({}, seen.numbers[:0]))

@@ -241,8 +241,8 @@ def _named(run: Run) -> list[Named]:
 
 def _may_be_a_side(named: Named) -> bool:
     """Return whether values may be another side of an encoding: nobody named them, or by their numbers alone."""
-    is_followed = named.error is not None
-    return named.form.family == "not recognised" or (named.form.scheme == "rope" and not is_followed)
+    is_of_numbers = named.form.traits.is_turned and named.form.exact is not None and named.error is None
+    return named.form.family == "not recognised" or is_of_numbers
 
 
 def _encoding(

@@ -6,14 +6,14 @@ before it, and the columns of cosines and sines move by as much: each says which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.mrope import sections_of
 from posenc.formulas.rope import of_heads
 from posenc_export.read.graph import Graph, Input
 from posenc_export.read.interpret.budget import Budget
@@ -131,52 +131,10 @@ def _form(form: Form, rows: tuple[int, ...]) -> Form:
     if len(set(rows)) == 1:
         return form
     placed = {name: value for name, value in form.parameters.items() if name != "rope_type"}
-    parameters: dict[str, Parameter] = {**placed, **_sections(rows)}
+    parameters: dict[str, Parameter] = {**placed, **sections_of(rows)}
     if form.name not in SCALED:
         parameters["rope_type"] = form.name
     name = "mrope" if form.name != "unknown frequencies" else form.name
     if name == form.name:
         parameters.pop("rope_type")
     return of_heads(replace(form, name=name, parameters=parameters), {})
-
-
-def _sections(rows: tuple[int, ...]) -> Mapping[str, Parameter]:
-    # a first position that no pair turns by is that of the text, for masks
-    least = min(rows)
-    rows = tuple(row - least for row in rows)
-    counts = tuple(rows.count(row) for row in range(max(rows) + 1))
-    for layout, expected in (
-        ("sectioned", _runs(counts)),
-        ("interleaved", _turns(counts)),
-        ("time_last", _last(counts)),
-    ):
-        if rows == expected:
-            return {"sections": counts, "section_layout": layout}
-    runs = [(row, len(list(group))) for row, group in groupby(rows)]
-    if len(runs) == len(counts):
-        return {
-            "sections": tuple(length for _, length in runs),
-            "section_layout": "sectioned",
-            "section_axes": tuple(row for row, _ in runs),
-        }
-    return {"sections": counts, "section_layout": "of each pair", "section_axes": rows}
-
-
-def _runs(counts: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(row for row, count in enumerate(counts) for _ in range(count))
-
-
-def _turns(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return rows by turns, as Qwen3-VL has them: height and width at every third pair, time at all others."""
-    rows = [0] * sum(counts)
-    for row, count in enumerate(counts[1:], 1):
-        for place in range(row, min(len(counts) * count, len(rows)), len(counts)):
-            rows[place] = row
-    return tuple(rows)
-
-
-def _last(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return height and width by turns, and then time, as ERNIE 4.5 VL has them."""
-    if len(counts) != 3 or counts[1] != counts[2]:
-        return ()
-    return (1, 2) * counts[1] + (0,) * counts[0]

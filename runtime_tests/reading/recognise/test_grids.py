@@ -118,3 +118,15 @@ def test_other_features_are_not_named() -> None:
     for grid in (rng.normal(size=(6, 7, 16)), np.zeros((6, 7, 16)), np.ones((6, 7, 16)), ramp, np.repeat(ramp, 2, -1)):
         assert form_of_rows(grid) is None
     assert form_of_grid(rng.normal(size=(36, 16))) is None
+
+
+@pytest.mark.parametrize(("start", "name"), [(0, "rope_2d"), (1, None)], ids=["one series for both", "by turns"])
+def test_axes_with_frequencies_by_turns_are_left_to_what_finds_all_their_nodes(start: int, name: str | None) -> None:
+    """Pixtral's rows have every second frequency, its columns the others: two products are not all of it."""
+    series = 1e4 ** (-np.arange(16) / 16)
+    down, across = series[0::2], series[start::2]
+    row, column = np.divmod(np.arange(20), 5)
+    angle = np.concatenate([row[:, None] * down, column[:, None] * across], 1).astype(np.float32)
+    angles = np.concatenate([angle, angle], 1)
+    form = angles_form(np.cos(angles), np.sin(angles))
+    assert (None if form is None else form.name) == name

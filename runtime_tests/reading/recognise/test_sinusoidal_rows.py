@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -124,3 +126,14 @@ def test_other_numbers_are_not_named(kind: str) -> None:
     assert form_of_rows(rows) is None
     assert taken(rows) is None
     assert form_of_steps(rows[:1], np.array([0.5])) is None
+
+
+def test_what_was_measured_is_that_of_its_own_numbers() -> None:
+    """A grid is made of the rows of an observation: nothing that was measured of the rows is true of it."""
+    seen = Observation("rows", waves(np.arange(20), 16), spacing_of_dtype(np.dtype(np.float32)))
+    grid = replace(seen, numbers=seen.numbers.reshape(4, 5, 16))
+    assert (seen.measured(_places), grid.measured(_places)) == ((20,), (4, 5))
+
+
+def _places(seen: Observation) -> tuple[int, ...]:
+    return seen.places

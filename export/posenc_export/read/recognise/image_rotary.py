@@ -87,9 +87,10 @@ def angles_form(cos: Array, sin: Array) -> Form | None:
                 grid = first[tokens:].reshape(*sides, width)
                 seen = Observation("rotation", grid, spacing, layout=layout, head_dim=2 * width)
                 form = find_scheme(seen)
-                if form is not None and tokens:
-                    parameters = {**form.parameters, "class_tokens": tokens}
-                    return replace(form, parameters=parameters, scheme="")
-                if form is not None:
-                    return form
+                # axes of other widths, and periods, are read with all of their nodes where no file has named them
+                if form is None or "axes_dim" in form.parameters or "rope_theta" not in form.parameters:
+                    continue
+                if tokens:
+                    return replace(form, parameters={**form.parameters, "class_tokens": tokens}, scheme="")
+                return form
     return None

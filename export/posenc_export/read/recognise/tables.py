@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.parts.windows import sides_of
+from posenc.formulas.sinusoidal import near_columns
 from posenc_export.read.recognise.claimed_rows import error_of_rows, from_input, of_numbers
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.lookups import (
@@ -52,11 +53,6 @@ TAKING = {
 }
 NARROWEST = 8
 """Features that learned rows have at least: coordinates of anchors and of boxes have fewer."""
-BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
-"""Bases of sinusoids that are tried on tables of which some columns alone are sinusoids."""
-FEWEST_WAVES = 8
-"""Features and rows that such a table has at least."""
-SAME = 2e-3
 MOST_CLASSES = 2
 """Tokens of a class before those of places, at most."""
 DEEPEST = 4000
@@ -288,23 +284,12 @@ def _nearly(lookup: Lookup) -> Form | None:
 
 def nearly_sinusoidal(rows: Array) -> Form | None:
     """Return a form without a name for rows of which some columns are those of sinusoids, and others are not."""
-    width = rows.shape[1]
-    if width < FEWEST_WAVES or width % 2 or len(rows) < FEWEST_WAVES:
+    found = near_columns(rows)
+    if found is None:
         return None
-    numbers = rows.astype(np.float64)
-    pairs = width // 2
-    for base in BASES:
-        angle = np.arange(len(rows))[:, None] * base ** (-np.arange(pairs) / pairs)
-        for layout in (np.stack, np.concatenate):
-            waves = [np.sin(angle), np.cos(angle)]
-            exact = np.stack(waves, -1).reshape(len(rows), width) if layout is np.stack else np.concatenate(waves, 1)
-            wrong = np.abs(numbers - exact).max(0) > SAME
-            # the slowest are nearly straight in a few rows
-            if 0 < wrong.sum() <= 3 * width // 4 and (~wrong[: width // 2]).sum() >= FEWEST_WAVES // 2:
-                name = "interleaved" if layout is np.stack else "halves"
-                words = f"close to sinusoidal ({name}, base {base:g}): {int(wrong.sum())} of {width} columns are not"
-                return Form("not recognised", words, {})
-    return None
+    name, base, wrong = found
+    words = f"close to sinusoidal ({name}, base {base:g}): {wrong} of {rows.shape[1]} columns are not"
+    return Form("not recognised", words, {})
 
 
 def _places(run: Run, axes: Axes, meeting: Meeting, array: Array) -> Array | None:
