@@ -35,13 +35,13 @@ ROOT = Path(__file__).parents[2]
 PAGE, TEXT = ROOT / "docs" / "whole-models.md", ROOT / "runtime_tests" / "data" / "alice.txt"
 STARTS = (0, 8_000, 60_000)
 TOKENS, PROMPT = 200, 24
-STEPS, BATCH, LENGTH = 300, 16, 96
+STEPS, BATCH, LENGTH = 150, 8, 64
 DTYPES: Mapping[str, torch.dtype] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 CONFIG: Mapping[str, Any] = {
     "vocab_size": 256,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 65536,

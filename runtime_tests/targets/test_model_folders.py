@@ -152,12 +152,12 @@ def test_what_a_config_leaves_out_has_its_default(once: Once, tmp_path: Path) ->
     shutil.copytree(saved(once, "vit"), place)
     config = json.loads((place / "config.json").read_text())
     (place / "config.json").write_text(json.dumps({key: config[key] for key in config if key != "num_channels"}))
-    assert ModelFolder.load(place).build().inputs == ("pixel_values: float32[batch, 3, 16, 16]",)
+    assert ModelFolder.load(place).build().inputs == ("pixel_values: float32[batch_size, 3, 16, 16]",)
     folder = changed(once, tmp_path / "bert", "bert")
     config = json.loads((folder / "config.json").read_text())
     del config["type_vocab_size"]
     (folder / "config.json").write_text(json.dumps(config))
-    assert ModelFolder.load(folder).build().inputs[2] == "token_type_ids: int64[batch, seq] < 2"
+    assert ModelFolder.load(folder).build().inputs[2] == "token_type_ids: int64[batch_size, seq] < 2"
 
 
 def test_an_input_of_which_there_are_none_is_left_out(once: Once) -> None:
@@ -274,7 +274,6 @@ def test_what_a_large_model_takes_is_said_first(
 
 REASONS = {
     "Mamba": "MambaForCausalLM caches no keys and values: --model takes models whose layers all do",
-    "Qwen2-VL": "is several models in one (text_config, vision_config)",
     "Llama with code of its own": "'own_llama' is code beside the weights (auto_map), which is never run",
     "Llama without weights": "has no weights: expected model.safetensors or",
 }
@@ -450,7 +449,7 @@ def test_a_decoder_writes_what_transformers_writes(once: Once, written: Callable
     past = [f"past_key_values.{pair}" for pair in pairs]
     assert [item.name for item in session.get_inputs()] == ["input_ids", "attention_mask", "position_ids", *past]
     assert [item.name for item in session.get_outputs()] == ["logits", *(f"present.{pair}" for pair in pairs)]
-    assert session.get_inputs()[3].shape == ["batch", 2, "past", 8]
+    assert session.get_inputs()[3].shape == ["batch_size", 2, "past", 8]
 
     model = transformers.AutoModelForCausalLM.from_pretrained(saved(once, "llama")).eval()
     manifest = Bundle.open(bundle).manifest

@@ -11,7 +11,7 @@ from posenc_export.common.arrays import FLOATS, INTEGERS
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AXIS_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("batch", "b", "B", "bs"), "batch"),
+    **dict.fromkeys(("batch", "batch_size", "b", "B", "bs"), "batch"),
     **dict.fromkeys(("heads", "head", "head_kv", "num_heads"), "heads"),
     **dict.fromkeys(("seq", "T", "t", "n", "length", "seq_len", "seq_k", "past", "total"), "length"),
     **dict.fromkeys(("height", "h", "H", "width", "w", "W"), "grid"),
