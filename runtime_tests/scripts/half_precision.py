@@ -113,7 +113,7 @@ class HalfRotary(nn.Module):
 
 
 def in_half_throughout(folder: Path, dtype: torch.dtype) -> nn.Module:
-    """The model in half with its angles, as a converter of ONNX files leaves it."""
+    """The model in half with its angles, as a converter of ONNX files leaves it; computed by PyTorch."""
     model: Any = loaded(folder, dtype)
     model.model.rotary_emb = HalfRotary(model.model.rotary_emb.inv_freq.to(dtype))
     made: nn.Module = model
@@ -124,7 +124,7 @@ WAYS: Mapping[str, Callable[[Path, torch.dtype], nn.Module]] = {
     "`posenc export --dtype`": exact,
     "`from_pretrained(dtype=...)`": loaded,
     "`.to(dtype)` of the float32 model": converted,
-    "the exported float32 graph, converted": in_half_throughout,
+    "angles in half, as converters of graphs leave them": in_half_throughout,
 }
 
 

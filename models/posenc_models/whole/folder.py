@@ -140,6 +140,10 @@ class ModelFolder:
         """The model's other graphs: the encoder of a decoder."""
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
 
+    def graph(self, file: str) -> Self:
+        """Return the model's graph whose file has this name, without its ending; the folder itself for any other."""
+        return next((other for other in self.others if other.part == file), self)
+
     def build(self) -> WholeModel:
         """Load the model in its dtype; where it is rotary and `exact`, with exact positions in the place of its own.
 
