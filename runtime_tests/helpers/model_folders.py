@@ -11,7 +11,7 @@ SEQUENCES, IMAGES = "AutoModelForSequenceClassification", "AutoModelForImageClas
 FEATURES = "AutoModel"
 SEQ2SEQ, SPEECH, SOUNDS = "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForCTC"
 PAIRS, TALKS = "AutoModelForZeroShotImageClassification", "AutoModelForImageTextToText"
-WRITING = (CAUSAL, SEQ2SEQ, SPEECH)
+WRITING = (CAUSAL, SEQ2SEQ, SPEECH, TALKS)
 """Models that write tokens."""
 TASK = {
     CAUSAL: "text-generation",
@@ -23,6 +23,7 @@ TASK = {
     SPEECH: "automatic-speech-recognition",
     SOUNDS: "automatic-speech-recognition",
     PAIRS: "zero-shot-image-classification",
+    TALKS: "text-generation",
 }
 
 
@@ -227,6 +228,19 @@ MODELS: Mapping[str, Small] = {
         ),
         Small("SigLIP's vision", "siglip_vision_model", FEATURES, PICTURES),
         Small("CLIP's vision", "clip_vision_model", FEATURES, PICTURES),
+        Small(
+            "Qwen2-VL's text",
+            "qwen2_vl",
+            TALKS,
+            {
+                "text_config": {
+                    **SQUARE,
+                    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]},
+                },
+                "vision_config": {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4},
+                "tie_word_embeddings": False,
+            },
+        ),
         Small("T5", "t5", SEQ2SEQ, T5, seed=13),
         Small("BART", "bart", SEQ2SEQ, READ, seed=10),
         Small("mBART", "mbart", SEQ2SEQ, READ, seed=6),
@@ -258,15 +272,6 @@ REFUSED: Mapping[str, Small] = {
     small.title: small
     for small in (
         Small("Mamba", "mamba", CAUSAL, {**WORDS, "hidden_size": 16, "state_size": 4, "num_hidden_layers": 2}),
-        Small(
-            "Qwen2-VL",
-            "qwen2_vl",
-            TALKS,
-            {
-                "text_config": {**SQUARE, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}},
-                "vision_config": {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4},
-            },
-        ),
         Small("Llama with code of its own", "llama", CAUSAL, GROUPED, OWN_CODE),
         Small("Llama without weights", "llama", CAUSAL, GROUPED, weights=False),
     )

@@ -35,13 +35,13 @@ ROOT = Path(__file__).parents[2]
 PAGE, TEXT = ROOT / "docs" / "whole-models.md", ROOT / "runtime_tests" / "data" / "alice.txt"
 STARTS = (0, 8_000, 60_000)
 TOKENS, PROMPT = 200, 24
-STEPS, BATCH, LENGTH = 300, 16, 96
+STEPS, BATCH, LENGTH = 150, 8, 64
 DTYPES: Mapping[str, torch.dtype] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 CONFIG: Mapping[str, Any] = {
     "vocab_size": 256,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 65536,
@@ -113,7 +113,7 @@ class HalfRotary(nn.Module):
 
 
 def in_half_throughout(folder: Path, dtype: torch.dtype) -> nn.Module:
-    """The model in half with its angles, as a converter of ONNX files leaves it."""
+    """The model in half with its angles, as a converter of ONNX files leaves it; computed by PyTorch."""
     model: Any = loaded(folder, dtype)
     model.model.rotary_emb = HalfRotary(model.model.rotary_emb.inv_freq.to(dtype))
     made: nn.Module = model
@@ -124,7 +124,7 @@ WAYS: Mapping[str, Callable[[Path, torch.dtype], nn.Module]] = {
     "`posenc export --dtype`": exact,
     "`from_pretrained(dtype=...)`": loaded,
     "`.to(dtype)` of the float32 model": converted,
-    "the exported float32 graph, converted": in_half_throughout,
+    "angles in half, as converters of graphs leave them": in_half_throughout,
 }
 
 

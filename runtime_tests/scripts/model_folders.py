@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
-from helpers.model_folders import CAUSAL, MODELS, REFUSED, SPEECH, WRITING, Small
+from helpers.model_folders import MODELS, REFUSED, SEQ2SEQ, SPEECH, WRITING, Small
 from helpers.whole_models import writer_of
 from posenc_export.common.markdown import table
 
@@ -149,7 +149,7 @@ def same_tokens(small: Small, model: Path, bundle: Path) -> bool:
     untouched.generation_config.eos_token_id = None
     opened = Bundle.open(bundle)
     manifest = opened.manifest
-    if small.auto != CAUSAL:
+    if small.auto in (SEQ2SEQ, SPEECH):
         (encoder,) = (part.manifest for part in opened.parts())
         return all(
             _as_generated(small, untouched, encoder, one) and not any(differences(writer_of(bundle), one)[0])
@@ -191,7 +191,8 @@ def _as_generated(small: Small, untouched: Any, encoder: Manifest, one: Generati
 
     from posenc_export.proof.generation import padded, sounds
 
-    config = GenerationConfig(
+    # what another config leaves out, `generate` takes from the model's
+    untouched.generation_config = GenerationConfig(
         max_new_tokens=len(one.tokens[0]), do_sample=False, pad_token_id=0, decoder_start_token_id=one.begins[0]
     )
     ids, mask = (torch.from_numpy(array) for array in padded(one.prompts, left=False))
@@ -199,7 +200,7 @@ def _as_generated(small: Small, untouched: Any, encoder: Manifest, one: Generati
     if small.auto == SPEECH:
         read = {"inputs": torch.from_numpy(sounds(encoder.inputs[0], np.array(one.prompts)[:, 0]))}
     # Whisper's own would cut its text where it says a time
-    tokens = GenerationMixin.generate(untouched, generation_config=config, **read)
+    tokens = GenerationMixin.generate(untouched, **read)
     written = tokens[:, len(one.begins) :].tolist()
     return written == [list(row) for row in one.tokens] and all(len(set(row)) > 3 for row in written)
 

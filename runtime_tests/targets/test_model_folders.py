@@ -160,6 +160,31 @@ def test_what_a_config_leaves_out_has_its_default(once: Once, tmp_path: Path) ->
     assert ModelFolder.load(folder).build().inputs[2] == "token_type_ids: int64[batch_size, seq] < 2"
 
 
+def test_of_a_model_of_texts_and_images_the_text_is_left(once: Once) -> None:
+    """Qwen2-VL turns heads by three positions of each token; what reads its images is no part of the graph."""
+    folder = ModelFolder.load(saved(once, "qwen2_vl"))
+    whole = folder.build()
+    assert folder.task.name == "text-generation"
+    assert whole.inputs[2] == "position_ids: int64[3, batch_size, seq] positions < 256"
+    assert whole.notes == (
+        "rotary angles are exact: model.language_model.rotary_emb was Qwen2VLRotaryEmbedding (default, mrope)",
+        "the graph reads text alone, whose tokens have three positions each: images are left out",
+    )
+    assert not [name for name, _ in whole.module.named_parameters() if "visual" in name]
+
+
+def test_positions_of_a_text_go_in_as_many_rows_as_a_decoder_takes() -> None:
+    seen: list[Array] = []
+
+    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        seen.append(feeds["position_ids"])
+        return {"logits": np.zeros((*feeds["input_ids"].shape, 32), np.float32)}
+
+    texts = "input_ids: int64[batch, seq] < 32", "position_ids: int64[3, batch, seq] positions"
+    differences(Writer(Callee(call, parse_ports(texts))), Generation(((3, 4, 5), (6,)), ((0, 0), (0, 0))))
+    assert [array.tolist() for array in seen] == [[[[0, 1, 2], [0, 0, 0]]] * 3, [[[3], [1]]] * 3]
+
+
 def test_an_input_of_which_there_are_none_is_left_out(once: Once) -> None:
     """DeBERTa's `forward` takes types of tokens, and its config says that there are 0 of them."""
     names = [text.partition(":")[0] for text in ModelFolder.load(saved(once, "deberta-v2")).build().inputs]
@@ -274,7 +299,6 @@ def test_what_a_large_model_takes_is_said_first(
 
 REASONS = {
     "Mamba": "MambaForCausalLM caches no keys and values: --model takes models whose layers all do",
-    "Qwen2-VL": "is several models in one (text_config, vision_config)",
     "Llama with code of its own": "'own_llama' is code beside the weights (auto_map), which is never run",
     "Llama without weights": "has no weights: expected model.safetensors or",
 }
@@ -337,6 +361,8 @@ def test_names_are_those_that_loaders_look_for(once: Once) -> None:
     assert [text.partition(":")[0] for text in reader.inputs] == ["input_ids", "attention_mask"]
     assert reader.outputs == ("last_hidden_state",)
     assert decoder.begins == (0,)
+    assert folder.graph("encoder_model") == encoder
+    assert folder.graph("model") == folder
 
 
 def test_an_encoder_reads_prompts_and_a_decoder_begins_with_its_own_tokens() -> None:
@@ -495,7 +521,7 @@ def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(once: Once, cli: Cli)
 
     model = onnx.load(bundle / "encoder_model.onnx")
     for tensor in model.graph.initializer:
-        if tensor.name.endswith("embed_positions.weight"):
+        if list(tensor.dims) == [24, 16]:  # a row of positions for each state
             tensor.CopyFrom(onnx.numpy_helper.from_array(-onnx.numpy_helper.to_array(tensor), tensor.name))
     onnx.save(model, bundle / "encoder_model.onnx")
     assert all(differences(writer_of(bundle), one)[0] for one in manifest.generations)

@@ -49,6 +49,11 @@ def test_a_plan_that_is_quick_already_stays(cases: tuple[Case, ...]) -> None:
     assert quick(Plan(cases, ()), INPUTS) == Plan(cases, ())
 
 
+def test_a_large_batch_does_not_take_the_place_of_all_other_calls() -> None:
+    cases = (case("batch", 3, 6, 6), case("shorter", 1, 5, 6), case("one", 1, 1, 1), case("step", 1, 1, 6))
+    assert [one.name for one in quick(Plan(cases, ()), INPUTS).cases] == ["shorter", "one", "step"]
+
+
 def test_where_every_call_has_one_length_three_of_them_are_tried() -> None:
     ports = parse_ports(("pixel_values: float32[batch, 3, 16, 16]",))
     cases = tuple(Case(f"batch{n}", {"batch": n}) for n in (1, 2, 3, 5))

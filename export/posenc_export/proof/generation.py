@@ -112,12 +112,18 @@ def steps(writer: Writer, generation: Generation, rows: Sequence[Sequence[int]],
     feeds = _empty_caches(decoder.inputs, len(prompts))
     for step in range(count):
         positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
-        given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **encoded}
+        given = {"input_ids": ids, "attention_mask": mask, "position_ids": _in_rows(positions, decoder), **encoded}
         outputs = decoder.call({**feeds, **_taken(decoder, given)})
         yield np.asarray(outputs["logits"])[:, -1]
         feeds = {name: outputs[name.replace("past_key_values", "present")] for name in feeds}
         ids = np.array([[row[step]] for row in rows], np.int64)
         mask = np.concatenate([mask, np.ones_like(ids)], 1)
+
+
+def _in_rows(positions: Array, decoder: Callee) -> Array:
+    """Return positions as a decoder takes them: once, or in rows, (rows, batch, seq), which are equal in a text."""
+    rows = [port.axes[0].size for port in decoder.inputs if port.name == "position_ids" and len(port.axes) == 3]
+    return np.stack([positions] * rows[0]) if rows and rows[0] else positions
 
 
 def padded(prompts: Sequence[Sequence[int]], *, left: bool) -> tuple[Array, Array]:

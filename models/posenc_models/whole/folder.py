@@ -24,6 +24,8 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
 DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
 """The dtypes that a whole model may have."""
+TOWERS = ("visual", "vision_tower", "vision_model")
+"""What models call their part that reads images."""
 HALVES = ("key", "value")
 """What a layer caches of a token."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
@@ -116,13 +118,14 @@ class ModelFolder:
     @property
     def length(self) -> int:
         """Up to which length calls are tried, where nobody says it: beyond the edge of a narrow window."""
+        said = self.config.get("text_config") or self.config
         windows = [self.config[key] for key in WINDOWS if isinstance(self.config.get(key), int)]
         edge = max((window + 16 for window in windows if window <= WIDEST), default=0)
         if self.task.kind == "sounds":
             # a length counts samples, of which a place of the network takes many
             edge = PLACES * _receptive_field(self.config["conv_kernel"], self.config["conv_stride"])
             return max(USUAL_LENGTH, edge)
-        return min(max(USUAL_LENGTH, edge), _positions(self.config) or WIDEST)
+        return min(max(USUAL_LENGTH, edge), _positions(said) or WIDEST)
 
     @property
     def name(self) -> str:
@@ -139,6 +142,10 @@ class ModelFolder:
         """The model's other graphs: the encoder of a decoder."""
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
 
+    def graph(self, file: str) -> Self:
+        """Return the model's graph whose file has this name, without its ending; the folder itself for any other."""
+        return next((other for other in self.others if other.part == file), self)
+
     def build(self) -> WholeModel:
         """Load the model in its dtype; where it is rotary and `exact`, with exact positions in the place of its own.
 
@@ -146,6 +153,8 @@ class ModelFolder:
         """
         model = _loaded(self)
         notes = [*_code_of_its_own(self, model), *([_exact(model)] if self.exact else [])]
+        if self.task.kind == "scenes":
+            notes.append("the graph reads text alone, whose tokens have three positions each: images are left out")
         if self.part:
             return self._encoder(model.get_encoder(), notes)
         if self.task.encoder:
@@ -207,7 +216,7 @@ def _architecture(config: Mapping[str, Any]) -> str:
 def _check_one_model(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
-    if set(parts) - {"text_config"} and not (task.kind == "pairs" and task.fits(config)):
+    if set(parts) - {"text_config"} and not (task.kind in ("pairs", "scenes") and task.fits(config)):
         name = _architecture(config)
         raise ValueError(f"{name} is several models in one ({', '.join(parts)}): --model takes models of one")
 
@@ -256,9 +265,19 @@ def _loaded(folder: ModelFolder) -> Any:
     except Exception as error:  # a stranger's config: transformers raises what comes
         raise ValueError(f"transformers cannot load {folder.path}: {_why(folder, error)}") from error
     _check_loaded(folder, model, info)
+    if folder.task.kind == "scenes":
+        _leave_out_images(model)
     if hasattr(model, "set_experts_implementation") and _has_experts(folder.config):
         model.set_experts_implementation("batched_mm")
     return model.eval()
+
+
+def _leave_out_images(model: nn.Module) -> None:
+    """Put nothing in the place of what reads images: its weights would be copied with the others."""
+    from torch import nn
+
+    for name in [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]:
+        model.set_submodule(name, nn.Identity())
 
 
 @contextmanager

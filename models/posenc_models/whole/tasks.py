@@ -30,9 +30,9 @@ IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}
 FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
 PAIRS = {
-    "input_ids": "int64[texts:batch, seq] < {vocab_size}",
-    "pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]",
-    "attention_mask": "int64[texts:batch, seq] mask",
+    "input_ids": "int64[text_batch_size:batch, seq] < {vocab_size}",
+    "pixel_values": "float32[image_batch_size:batch, {num_channels}, {height}, {width}]",
+    "attention_mask": "int64[text_batch_size:batch, seq] mask",
 }
 """What goes into two models whose outputs are compared: any number of texts, and of images."""
 LOGITS = {"logits": "logits"}
@@ -42,7 +42,7 @@ KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
 """The names of a layer's keys and values: those that go in, and those that come out."""
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
-Kind = Literal["text", "images", "features", "sounds", "pairs"]
+Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
 
@@ -79,15 +79,35 @@ class Task:
 
 def _kind_of(config: Mapping[str, Any]) -> Kind:
     """Return what a model with this config looks at first."""
-    if {"text_config", "vision_config"} == {key for key in PARTS if isinstance(config.get(key), dict)}:
+    parts = {key for key in PARTS if isinstance(config.get(key), dict)}
+    if "vision_config" in parts and any(map(_has_several_positions, (config, config.get("text_config")))):
+        return "scenes"
+    if parts == {"text_config", "vision_config"}:
         return "pairs"
     if "num_mel_bins" in config or "conv_stride" in config:
         return "features" if "num_mel_bins" in config else "sounds"
     return "images" if "image_size" in config and "vocab_size" not in config else "text"
 
 
+def _has_several_positions(config: object) -> bool:
+    """Return whether a token of a model with this config has three positions: in time, and in a picture."""
+    if not isinstance(config, dict):
+        return False
+    settings = (config.get(key) for key in ("rope_parameters", "rope_scaling"))
+    return any(isinstance(rope, dict) and "mrope_section" in rope for rope in settings)
+
+
 _ALL = (
     Task("text-generation", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"), DECODER, LOGITS, cache=True),
+    Task(
+        "text-generation",
+        "AutoModelForImageTextToText",
+        ("ForConditionalGeneration",),
+        {**DECODER, "position_ids": "int64[3, batch_size, seq] positions"},
+        LOGITS,
+        cache=True,
+        kind="scenes",
+    ),
     Task(
         "text2text-generation",
         "AutoModelForSeq2SeqLM",
@@ -136,5 +156,5 @@ TASKS = {name: tuple(task for task in _ALL if task.name == name) for name in dic
 
 
 def task_of(name: str, config: Mapping[str, Any]) -> Task:
-    """Return the task of a name that fits a config, or the last of that name where none does."""
-    return next((task for task in TASKS[name] if task.fits(config)), TASKS[name][-1])
+    """Return the task of a name that fits a config, or the first of that name where none does."""
+    return next((task for task in TASKS[name] if task.fits(config)), TASKS[name][0])

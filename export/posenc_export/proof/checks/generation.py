@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.generation import Callee, Writer, differences
@@ -28,7 +28,10 @@ def _is_recorded(context: Context) -> bool:
 )
 def generation(context: Context) -> CheckResult:
     """The graph writes the tokens that the eager module writes, with its own keys and values."""
-    writer = _writer(context)
+    try:
+        writer = _writer(context)
+    except BadInput as error:
+        return CheckResult([error.message], "")
     wrong: list[str] = []
     near: list[str] = []
     for one in context.manifest.generations:
@@ -41,16 +44,20 @@ def generation(context: Context) -> CheckResult:
 
 
 def _writer(context: Context) -> Writer:
-    """Return the loaded graph, with the encoder that belongs to it on the same runtime."""
+    """Return the loaded graph, with the encoder that belongs to it on the same runtime.
+
+    Raises BadInput where the encoder is not the file that was exported: then it is not loaded.
+    """
     runner, runtime = context.loaded
     decoder = Callee(runner.run, context.manifest.inputs)
     if not context.manifest.parts:
         return Writer(decoder)
-    bundle = Bundle(context.folder, context.manifest, context.trusted)
-    (part,) = bundle.parts()
+    (part,) = Bundle(context.folder, context.manifest, context.trusted).parts()
     artifact = part.manifest.artifact(context.artifact.format)
     if artifact is None:
         raise BadInput(f"{part.folder.name} has no graph in format {context.artifact.format}")
+    if sha256(part.path(artifact)) != artifact.sha256:
+        raise BadInput(f"{artifact.file} is not the file that was exported")
     part.check_graphs()
     encoder = runtime.open(part.path(artifact), part.manifest, part.trusted)
     return Writer(decoder, Callee(encoder.run, part.manifest.inputs))

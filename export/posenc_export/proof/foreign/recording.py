@@ -67,7 +67,8 @@ def write_proof(
     else:
         draft = replace(draft, generations=generations_of(target, None, options)[0])
     write_golden(folder, draft.cases)
-    manifest = _of_file(describe(target, options, draft, folder), file, match)
+    # it lies in the bundle under the usual name of its format
+    manifest = _of_file(describe(replace(target, file=""), options, draft, folder), file, match)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, seen
 

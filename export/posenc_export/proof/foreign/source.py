@@ -105,7 +105,9 @@ def prove_source(
         words = f"{file.path.name} ends at {end:,} positions, and refuses more: longer calls are not tried"
         noted = replace(noted, notes=(*noted.notes, words))
     # files of other programs compute positions as the model does
-    source = replace(against, exact=False) if isinstance(against, ModelFolder) else against
+    source = against
+    if isinstance(against, ModelFolder):
+        source = replace(against, exact=False).graph(file.path.stem)
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
     def made(fitting: Spec) -> Target:

@@ -21,18 +21,21 @@ def quick(plan: Plan, inputs: Sequence[Port]) -> Plan:
         plan: All calls.
         inputs: What goes in.
     """
-    if not plan.cases:
+    answered = [case for case in plan.cases if not case.refused]
+    if not answered:
         return plan
     costs = {case.name: cost(case, inputs) for case in plan.cases}
-    answered = [case for case in plan.cases if not case.refused]
     batches = {axis.name for port in inputs for axis in port.dynamic.values() if axis.kind == "batch"}
 
     def alone(case: Case) -> float:
         """Return the cost of a call for each sequence of its batch."""
         return costs[case.name] / prod(case.sizes[name] for name in batches)
 
-    longest = max(answered, key=lambda case: (alone(case), -costs[case.name]))
-    budget = PASSES * alone(longest)
+    largest = max(map(alone, answered))
+    budget = PASSES * largest
+    # a batch of three at the largest length would leave no time for anything else
+    among = [case for case in answered if costs[case.name] <= budget - largest] or answered
+    longest = max(among, key=lambda case: (alone(case), -costs[case.name]))
     cheapest = sorted(plan.cases, key=lambda case: costs[case.name])
     first_of_kind = {_kind(case): case for case in reversed(cheapest)}.values()
     chosen: dict[str, Case] = {}
