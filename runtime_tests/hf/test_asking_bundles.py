@@ -19,6 +19,7 @@ from posenc.ports import Feeds
 from posenc_export.bundle.folder import sha256
 from posenc_export.common.limit import ASK_TIMEOUT
 from posenc_models import ModelConfig
+from posenc_models.asking.load import INSTALL
 from posenc_models.asking.model import CannotAsk
 from posenc_models.asking.process import TIMEOUT, Answers, Asking, AskingFailed
 
@@ -142,13 +143,15 @@ def test_both_sides_of_a_switch_are_asked(tmp_path: Path, monkeypatch: pytest.Mo
     assert all(last < 512 or abs(last + 1 - 1000) <= 2 or last + 1 == 2003 for last in asked)
 
 
-def test_without_the_library_the_first_line_says_so(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_line_below_the_verdict_says_so(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("posenc_models.asking.load.version", not_installed)
     path = config_file(tmp_path, CONFIGS["halves"])
     result = cli("export", "--from-hf", path, *EXPORT, "--require", "model", "-o", str(tmp_path / "out"))
     assert result.exit_code == 3
     line = "read by posenc's table, not held against the model's code: transformers is not installed: "
-    assert result.stdout.splitlines()[0] == line + "pip install 'posenc-export[transformers]'"
+    assert result.stdout.splitlines()[1] == line + INSTALL
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert report.splitlines()[2].startswith(line)
     again = cli("validate", str(tmp_path / "out"), "--require", "model", "--runtime", "ort-cpu")

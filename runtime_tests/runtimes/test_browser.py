@@ -40,7 +40,7 @@ def test_both_versions_are_known(small_bundle: Path) -> None:
 
 def test_without_playwright_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "playwright", None)
-    install = "the Python package playwright is not found: pip install 'posenc-export[browser]'"
+    install = "the Python package playwright is not found: pip install 'playwright>=1.50'"
     with pytest.raises(Missing, match=re.escape(install)):
         RUNTIMES["browser-wasm"].check()
 
