@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from posenc import build
@@ -13,7 +14,8 @@ from posenc.encoding import SAME_BITS, Encoding
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Values, fixed
 from posenc.scheme import SCHEMES, scheme
 from posenc.spec import Spec
-from posenc_export.show.plots.encodings import argument_of, called, encoding_of
+from posenc_export.show.plots.encodings import argument_of, called, drawn, encoding_of
+from posenc_export.show.plots.heat import heatmap
 from posenc_export.show.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_encodings
 from posenc_export.show.plots.sheet import sheet_of
 
@@ -143,8 +145,20 @@ def test_features_of_numbers_are_drawn_over_the_numbers(
     assert argument_of(made) is x
     assert kind_of_encodings([made]) == FEATURES
     sheet = sheet_of(called(made, None))
-    assert (sheet.down, sheet.ends, sheet.amount) == ("t", (first, last), f"{count} values")
+    down = "t" if len(axes) == 1 else "t: every coordinate"
+    assert (sheet.down, sheet.ends, sheet.amount) == (down, (first, last), f"{count} values")
     np.testing.assert_allclose(sheet.panels[0].values[:, 4], 2 * np.linspace(first, last, count), rtol=1e-6)
+
+
+def test_a_window_is_drawn_as_it_was_trained_and_one_number_a_row_as_steps() -> None:
+    window = drawn("swin_bias", None, {"heads": 3, "window": (2, 3)})
+    assert {array.shape[-2:] for _, array in window.outputs} == {(6, 6)}
+    figure = Figure()
+    heatmap(figure, "attention_temperature", None, {"step": 8})
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), len(axes.lines), len(axes.images)) == ("position", 1, 0)
+    xs, ys = axes.lines[0].get_data()
+    assert (len(xs), float(min(ys))) == (128, 1.0)
 
 
 def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> None:

@@ -56,12 +56,18 @@ class DrawnCall:
 
 def drawn(scheme: str, max_len: int | None, parameters: Parameters) -> DrawnCall:
     """Call the encoding of a scheme that shows it best; raise ValueError, in one line, where it has none."""
-    return called(encoding_of(SCHEMES[scheme], max_len, parameters), max_len)
+    return called(encoding_of(SCHEMES[scheme], max_len, parameters), max_len, parameters.get("window"))
 
 
-def called(encoding: Encoding, max_len: int | None) -> DrawnCall:
-    """Call an encoding with numbers that show it; raise ValueError, in one line, where memory is too small."""
-    sizes, argument = sizes_of_call(encoding, max_len), argument_of(encoding)
+def called(encoding: Encoding, max_len: int | None, window: object = None) -> DrawnCall:
+    """Call an encoding with numbers that show it; raise ValueError, in one line, where memory is too small.
+
+    Args:
+        encoding: what is drawn.
+        max_len: the size of lengths and grids; None for what is usual.
+        window: the window that was trained, which is drawn where the call may have it.
+    """
+    sizes, argument = sizes_of_call(encoding, max_len, window), argument_of(encoding)
     for port in (*encoding.inputs, *encoding.outputs):
         check_room(port.name, port.shape(sizes), port.dtype)
     numbers = None if argument is None else (argument, numbers_of(argument, sizes))
@@ -141,8 +147,8 @@ def seeded(name: str, spec: Spec, parameters: Parameters) -> Encoding:
 # ---- the call --------------------------------------------------------------------------------------------------------
 
 
-def sizes_of_call(encoding: Encoding, max_len: int | None) -> dict[str, int]:
-    """Return a size for each dynamic axis: `max_len`, or the usual size of a picture, for lengths and grids."""
+def sizes_of_call(encoding: Encoding, max_len: int | None, window: object = None) -> dict[str, int]:
+    """Return a size for each dynamic axis: `max_len`, the window, or the usual size of a picture."""
     axes = axes_of(encoding.inputs)
     sizes = {axis.name: _other_size(axis, encoding, max_len) for axis in axes}
     # a window: its places lie along one axis of the outputs
@@ -150,6 +156,9 @@ def sizes_of_call(encoding: Encoding, max_len: int | None) -> dict[str, int]:
     for kind, usual in (("length", LENGTHS), ("grid", WINDOWS if flat else GRIDS)):
         places = [axis for axis in axes if axis.kind == kind]
         wishes = usual.get(len(places), (8,) * len(places))
+        if kind == "grid" and isinstance(window, int | tuple):
+            sides = window if isinstance(window, tuple) else (window,) * len(places)
+            wishes = sides if len(sides) == len(places) else wishes
         for axis, wish in zip(places, wishes, strict=True):
             sizes[axis.name] = axis.allowed(max_len or wish, axis.most)
     return sizes

@@ -47,6 +47,9 @@ def heatmap(
     sheet = sheet_of(call)
     shown = [_thin(panel.values, sheet.square) for panel in sheet.panels]
     title = f"{named(scheme, parameters)}: {sheet.amount}{_mean(shown[0], sheet)}{', of ones' if call.fill else ''}"
+    if len(shown) == 1 and shown[0].shape[1] == 1:
+        _curve(figure, shown[0][:, 0], sheet, title)
+        return
     places, bar = _in_pixels(figure, sheet, shown[0].shape, canvas or Canvas(), title)
     low, high, colours = _scale(shown)
     for i, (axes, values) in enumerate(zip(places, shown, strict=True)):
@@ -56,6 +59,15 @@ def heatmap(
         )
         _write(axes, i, sheet)
     figure.colorbar(image, cax=bar, label="value")
+
+
+def _curve(figure: Figure, numbers: Floats, sheet: Sheet, title: str) -> None:
+    """Draw a single number for each row as steps: a map of one column would show a stripe, and axes without meaning."""
+    axes = figure.add_subplot()
+    axes.step(np.linspace(*sheet.ends, len(numbers)), numbers, where="post")
+    axes.set_xlabel(sheet.down)
+    axes.set_ylabel("value")
+    axes.set_title(title, fontsize="large")
 
 
 def named(scheme: str, parameters: Parameters) -> str:

@@ -145,7 +145,9 @@ def _across(port: Port) -> list[int]:
 def _down(call: DrawnCall, places: tuple[int, ...]) -> str:
     """Return the label of the left side: the numbers that are fed, positions (a token may have several), or places."""
     if call.argument is not None:
-        return call.argument[0].name
+        port = call.argument[0]
+        several = any(axis.kind == "features" and axis.size != 1 for axis in port.axes)
+        return f"{port.name}: every coordinate" if several else port.name
     for port in carrying(call.encoding.inputs, Positions):
         count = port.axes[0].size
         return "position" if count is None else f"position p, on each of {count} axes: ({', '.join('p' * count)})"
