@@ -157,8 +157,8 @@ def test_a_window_is_drawn_as_it_was_trained_and_one_number_a_row_as_steps() -> 
     heatmap(figure, "attention_temperature", None, {"step": 8})
     (axes,) = figure.axes
     assert (axes.get_xlabel(), len(axes.lines), len(axes.images)) == ("position", 1, 0)
-    xs, ys = axes.lines[0].get_data()
-    assert (len(xs), float(min(ys))) == (128, 1.0)
+    heights = np.asarray(axes.lines[0].get_ydata(), np.float64)
+    assert (len(heights), heights.min()) == (128, 1.0)
 
 
 def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> None:
