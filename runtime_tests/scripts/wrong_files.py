@@ -39,6 +39,7 @@ SIZES: Mapping[str, Any] = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 8,
+    "rms_norm_eps": 1e-6,
     "max_position_embeddings": 256,
     "pad_token_id": 0,
     "bos_token_id": 1,
