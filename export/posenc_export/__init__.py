@@ -152,6 +152,8 @@ def export(
     if isinstance(source, ModelFolder):
         from posenc_export.write.targets.room_for_models import check_room_for
 
+        if parts.options.cpp and source.others:
+            raise BadInput(f"--cpp is for models of one graph: {source.path} has an encoder and a decoder")
         check_room_for(source, Path.cwd() / "model" if to is None else path_of(to, "to"), parts.options.announce)
     noted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}

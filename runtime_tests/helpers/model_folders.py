@@ -245,7 +245,7 @@ MODELS: Mapping[str, Small] = {
         Small("BART", "bart", SEQ2SEQ, READ, seed=10),
         Small("mBART", "mbart", SEQ2SEQ, READ, seed=6),
         Small("Pegasus", "pegasus", SEQ2SEQ, READ, seed=8),
-        Small("Marian", "marian", SEQ2SEQ, READ, seed=11),
+        Small("Marian", "marian", SEQ2SEQ, READ, seed=4),
         Small("Whisper", "whisper", SPEECH, HEARD, seed=0),
         Small("wav2vec2", "wav2vec2", SOUNDS, {**SMALL, **CONVOLVED, "eos_token_id": 2}),
         Small(
