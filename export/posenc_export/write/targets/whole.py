@@ -35,7 +35,8 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     Raises BadInput, in one line, where the model cannot be loaded, or is none of its task.
     """
     with bad_input():
-        beside = companions(folder.path)
+        # a part lies in the bundle of its whole, which has them
+        beside = {} if folder.part else companions(folder.path)
         whole = folder.build()
         ports = parse_ports(whole.inputs)
 
