@@ -28,7 +28,9 @@ def test_python_names_the_library_of_cuda_that_is_missing(monkeypatch: pytest.Mo
     monkeypatch.setattr(onnx_runtime, "has_nvidia_driver", lambda: True)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
     monkeypatch.setattr(onnx_runtime, "_unresolved", lambda library: "libcublasLt.so.13")
-    with pytest.raises(Missing, match=r"^no CUDA: libcublasLt.so.13 is not found: pip install 'posenc-export\[cuda\]'"):
+    with pytest.raises(
+        Missing, match=r"^no CUDA: libcublasLt.so.13 is not found: pip install 'onnxruntime-gpu\[cuda,cudnn\]"
+    ):
         onnx_runtime.ort_cuda_missing()
 
 

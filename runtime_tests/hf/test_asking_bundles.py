@@ -161,7 +161,7 @@ def test_without_the_library_the_line_below_the_verdict_says_so(
 def test_a_model_is_required_of_configs_alone(cli: Cli, tmp_path: Path) -> None:
     result = cli("export", "rope", "--require", "model", "-o", str(tmp_path / "out"))
     assert result.exit_code == 2
-    assert "--require model is of what a model's config says" in result.stderr
+    assert "--require model needs --from-hf" in result.stderr
 
 
 def test_a_child_that_is_killed_is_one_line() -> None:

@@ -74,7 +74,7 @@ def test_where_no_page_can_be_put(cli: Cli, bundle: Path) -> None:
         "loop.html": "give another with -o",
         "folder.html": "is a folder: give the path of a file with -o, as folder.html/report.html",
         "nowhere/page.html": "nowhere is no folder that is there: make it, or give another path with -o",
-        "page.png": "must be a file that ends in .html",
+        "page.png": "give the page a name that ends in .html: got page.png",
         str(bundle / "page.html"): "lies in the bundle, which is left as it is",
         "x" * 300 + ".html": "cannot write",
     }

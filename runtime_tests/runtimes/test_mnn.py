@@ -153,9 +153,9 @@ seen = []
 tells = ("socket.", "subprocess.", "os.system")
 sys.addaudithook(lambda name, args: seen.append(name) if name.startswith(tells) else None)
 from pathlib import Path
-from posenc_export.proof.runtimes.in_child import Slot
+from posenc_export.proof.runtimes.in_child import ChildPort
 from posenc_export.proof.runtimes.mnn import opened
-opened(Path(sys.argv[1]), (Slot("x", "float32", ()), Slot("start", "int64", ())), (Slot("y", "float32", ()),))
+opened(Path(sys.argv[1]), (ChildPort("x", "float32", ()), ChildPort("start", "int64", ())), (ChildPort("y", "float32", ()),))
 print([name for name in sys.modules if name.startswith("MNN.tools")], seen)
 """
 

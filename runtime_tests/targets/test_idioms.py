@@ -132,7 +132,7 @@ def test_a_manifest_that_claims_a_reference_of_which_there_is_nothing_is_not_bel
     lines = [headline(manifest, [Verdict("ort-cpu", "agrees", "pass", "", some)]) for some in ((of_eager,), both, ())]
     assert lines[0].endswith("; no reference: the golden data hold none")
     assert lines[1] == lines[2]
-    assert lines[1].endswith(f"; reference: {manifest.reference}")
+    assert lines[1].endswith(f"; compared with {manifest.reference}")
 
 
 def test_integers_alone_have_no_reference() -> None:

@@ -109,7 +109,9 @@ def test_runtimes_that_are_not_here_are_counted_and_all_others_named(manifest: M
     """A runtime that the user named, or that a limit stopped, is news; one that is not installed is not."""
     absent = RUNTIMES["tract"]  # it takes longer, or is not installed
     late = Verdict("ort-cpu", "agrees", "skip", "no answer in 300 s")
+    ran = Verdict("onnx-reference", "agrees", "pass")
     verdicts = [
+        ran,
         late,
         Verdict(absent.name, "agrees", "skip", absent.left_out()),
         Verdict("onnx", "tables", "skip", "no"),
@@ -121,6 +123,8 @@ def test_runtimes_that_are_not_here_are_counted_and_all_others_named(manifest: M
     of_absent = f"not run: {absent.name}: {absent.left_out()}"
     assert sorted(lines_below(manifest, verdicts, asked, False)) == sorted([*named, of_absent])
     assert of_absent in lines_below(manifest, verdicts, BASIS, True)
+    # where nothing ran, the reasons are what one has to know
+    assert of_absent in lines_below(manifest, verdicts[1:], BASIS, False)
 
 
 def test_the_headline_says_how_much_was_proved(manifest: Manifest) -> None:

@@ -59,7 +59,9 @@ def not_run(verdicts: Sequence[Verdict], named: Collection[str] | None = None) -
         named: The runtimes that the user named, where others that are not here are only counted.
     """
     skipped = [verdict for verdict in verdicts if verdict.status == "skip"]
-    counted = [v for v in skipped if named is not None and v.subject not in named and _is_absent(v)]
+    # where nothing ran at all, each reason is what the user has to know
+    is_any = any(v.check == AGREES and v.status != "skip" for v in verdicts)
+    counted = [v for v in skipped if is_any and named is not None and v.subject not in named and _is_absent(v)]
     reasons: dict[str, list[str]] = {}
     for verdict in skipped:
         if verdict not in counted:
