@@ -155,7 +155,8 @@ sys.addaudithook(lambda name, args: seen.append(name) if name.startswith(tells) 
 from pathlib import Path
 from posenc_export.proof.runtimes.in_child import ChildPort
 from posenc_export.proof.runtimes.mnn import opened
-opened(Path(sys.argv[1]), (ChildPort("x", "float32", ()), ChildPort("start", "int64", ())), (ChildPort("y", "float32", ()),))
+inputs = ChildPort("x", "float32", ()), ChildPort("start", "int64", ())
+opened(Path(sys.argv[1]), inputs, (ChildPort("y", "float32", ()),))
 print([name for name in sys.modules if name.startswith("MNN.tools")], seen)
 """
 
