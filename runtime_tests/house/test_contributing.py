@@ -159,7 +159,7 @@ def test_the_tests_follow(project: Path) -> None:
     """The copy's own tests: combinations of the new scheme and rope type, and what goes through registries."""
     pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "exhaustive or not exhaustive")
     new = "test_every_combination and exact and fp32 and (clock or radial or ntk)"
-    assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/validation/test_parity.py")
+    assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/proof/validation/test_parity.py")
     assert "passed" in python(
         project, *pytest_, "-k", "clock or radial or ntk", "runtime_tests/encodings/test_references.py"
     )
