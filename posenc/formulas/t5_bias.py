@@ -152,7 +152,7 @@ def _either(values: Integers, distance: Integers, rows: int, far: int, bidirecti
 
 def is_bucketed(form: Form) -> bool:
     """Return whether a form has T5's buckets, of which a short call shows those of near distances alone."""
-    return "num_buckets" in form.parameters
+    return {"num_buckets", "max_distance", "bidirectional"} <= form.parameters.keys()
 
 
 def on_edges(form: Form, length: int) -> Form:

@@ -5,13 +5,19 @@ import pytest
 import posenc_export
 from helpers.longer import foreign_file
 from posenc.formulas.fitting import Form
-from posenc.formulas.t5_bias import on_edges
+from posenc.formulas.t5_bias import is_bucketed, on_edges
 
 
 @pytest.mark.parametrize(("bidirectional", "moved"), [(True, {16, 32, 64}), (False, set())])
 def test_distances_on_the_edge_of_two_rows(bidirectional: bool, moved: set[int]) -> None:
     form = Form("t5", "buckets", {"num_buckets": 32, "max_distance": 128, "bidirectional": bidirectional})
     assert {abs(distance) for distance in on_edges(form, 300).moved} == moved
+
+
+def test_the_buckets_of_deberta_are_not_those_of_t5() -> None:
+    """They have no directions, of which the edges of T5's rows are asked."""
+    assert is_bucketed(Form("t5", "buckets", {"num_buckets": 32, "max_distance": 128, "bidirectional": True}))
+    assert not is_bucketed(Form("relative", "deberta", {"num_buckets": 32, "max_distance": 128}))
 
 
 @pytest.mark.exhaustive

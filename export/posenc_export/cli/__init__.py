@@ -1,4 +1,8 @@
-"""The command line: text in, tables out. Nothing heavy is imported before a command runs."""
+"""The command line: text in, tables out. Nothing heavy is imported before a command runs.
+
+* `commands` has a file for each command. `options` and `declared` are what commands share.
+* `text` makes values of what was typed, and `output` prints tables, help pages and annotations.
+"""
 
 from __future__ import annotations
 

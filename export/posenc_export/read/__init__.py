@@ -4,12 +4,15 @@
   their numbers are asked for, values that depend on positions alone are computed by `kernels`, and data carry their
   shape.
 * Where a position value meets data, `recognise` names its numbers, by the formulas of `posenc.formulas`.
-* What is measured (errors by position, ends, half precision) and `comparing` (with a config, with another file) become
-  findings in `judging`, and `report` says them.
+* `inspect` starts a process (`child`) in which `examine` does all of this and returns an `inspection`, the record.
+* A call is short at first. `farther`, `switching` and `starts` run it at other lengths and starts, where more shows.
+* Errors: `measuring` says what is measured, `table_errors` and `errors_by_position` do it, `far_rows` and `far_errors`
+  where a graph counts its own positions, `rounding` in half precision. `ends` finds the last right length.
+* `comparing` holds a file against a config or another file. `judging` makes `findings` of all, and `report` says them.
 * `extend` writes such a file with more positions, and proves it.
 
 A new operator is a function in `kernels`, a new finding an entry in `findings` and the place that finds it. A new
-encoding needs nothing here: its formula does it.
+encoding needs a formula with a `fit`, and nothing here, but for rope types that switch with the length of a call.
 """
 
 from __future__ import annotations

@@ -5,5 +5,5 @@
 * `formats` capture a program and write it, a file a format; `formats.onnx` is what is special about ONNX.
 * `cpp` writes the C++ class of a bundle, the header runtime and the runner.
 
-Nothing here judges: `proof` does. A new format is a file in `formats`.
+Nothing here judges: `proof` does. A new format is a file in `formats`, and a runtime in `proof/runtimes` that runs it.
 """

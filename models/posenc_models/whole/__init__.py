@@ -7,8 +7,8 @@
 ('logits', 'present.0.key', 'present.0.value')
 
 `tasks` says what each task takes and gives, by the names that other tools have for them. `folder` reads a folder,
-`modules` has the modules that call a model, and `companions` finds what goes with a model, as its tokenizer. Nothing
-here needs torch or transformers before `build`.
+`weights` checks its files of weights, `modules` has the modules that call a model, and `companions` finds what goes
+with a model, as its tokenizer. Nothing here needs torch or transformers before `build`.
 """
 
 from posenc_models.whole.companions import GENERATION, companions

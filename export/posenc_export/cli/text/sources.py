@@ -1,4 +1,4 @@
-"""The source of an export, from text: SCHEME, --from-hf, -p and -i become values here and nowhere else."""
+"""The source of an export, from text: SCHEME, --from-hf, -p and -i become the source of an export here."""
 
 from __future__ import annotations
 
