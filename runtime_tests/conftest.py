@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+# Each worker has a core: with as many threads as cores in each of them, torch's threads wait for one another, and an
+# export takes several times as long. Processes that tests start inherit it. Before anything imports torch.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
