@@ -26,17 +26,17 @@ NEWEST = {"transformers": "5.24.0", "diffusers": "0.42.1", "onnx": "1.23.2", "on
 """The newest releases that were tried: a release of tomorrow must not fail what is unchanged here."""
 SHOWN = ("torch", *NEWEST, "onnxruntime-gpu")
 TESTS = (
-    "hf/test_from_hf.py",
-    "hf/test_from_hf_asked.py",
-    "hf/test_unread_keys.py",
-    "hf/test_published.py",
-    "hf/test_asking.py",
-    "proving/test_caches_of_files.py",
-    "reading/test_models_of_transformers.py",
+    "models/test_from_hf.py",
+    "models/test_from_hf_asked.py",
+    "models/test_unread_keys.py",
+    "models/test_published.py",
+    "models/test_asking.py",
+    "proof/proving/test_caches_of_files.py",
+    "read/test_models_of_transformers.py",
 )
 """Quick tests that depend on these libraries."""
 WHOLE = (
-    "proving/test_whole_files.py::test_a_file_of_another_exporter_is_right_at_every_batch_length_and_past[transformers]"
+    "proof/proving/test_whole_files.py::test_a_file_of_another_exporter_is_right_at_every_batch_length_and_past[transformers]"
 )
 """A whole model, with its cache, as transformers' own exporter writes it."""
 FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
