@@ -164,7 +164,7 @@ def test_the_tests_follow(project: Path) -> None:
         project, *pytest_, "-k", "clock or radial or ntk", "runtime_tests/encodings/test_references.py"
     )
     names = ("schemes", "checks", "catalogue", "compat", "layering", "docs", "cli", "rope_types")
-    files = [str(next((project / "runtime_tests").glob(f"*/test_{name}.py"))) for name in names]
+    files = [str(next((project / "runtime_tests").rglob(f"test_{name}.py"))) for name in names]
     # What pages show is of the package as it ships: a report has no row of a new check.
     shown = "what_a_page or page_on_cpp or every_check_and or what_is_claimed or the_readme_names"
     listed = "test_schemes or test_checks or test_catalogue or test_compat or test_layering or test_docs or listed"
