@@ -35,7 +35,10 @@ TESTS = (
     "read/test_models_of_transformers.py",
 )
 """Quick tests that depend on these libraries."""
-WHOLE = "proof/proving/test_whole_files.py::test_a_file_of_another_exporter_is_right_at_every_batch_length_and_past[transformers]"
+WHOLE = (
+    "proof/proving/test_whole_files.py"
+    "::test_a_file_of_another_exporter_is_right_at_every_batch_length_and_past[transformers]"
+)
 """A whole model, with its cache, as transformers' own exporter writes it."""
 FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sinusoidal", {"mode": "dynamic"}),

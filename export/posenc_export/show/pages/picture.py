@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from posenc.ports import Array, Axis, Floats, Integers, Port, Values, carrying
+from posenc.ports import Array, Axis, Integers, Port, Values, carrying
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import read_golden
@@ -137,18 +137,18 @@ def _elements(manifest: Manifest, case: Case) -> int:
 
 @dataclass(frozen=True)
 class View:
-    """What a picture is made of: its title, its axes, and all of its numbers."""
+    """What a picture is made of: its title, its axes, and all of its numbers, in whatever dtype they have."""
 
     title: str
     axes: tuple[Axis, ...]
-    values: Floats
+    values: Array
 
 
 def _views(manifest: Manifest, golden: GoldenCase) -> Iterator[View]:
     """Yield what is looked at: of sums what is added, of rotations their angles, of others the outputs."""
     taken = carrying(manifest.inputs, Values)
     for i, port in enumerate(manifest.outputs):
-        output = golden.eager[port.name].astype(np.float64)
+        output = golden.eager[port.name]
         if output.ndim < 1 or not output.size or output.ndim != len(port.axes):
             continue
         # what is added to, or rotated, has the axes of what comes out
@@ -158,16 +158,18 @@ def _views(manifest: Manifest, golden: GoldenCase) -> Iterator[View]:
 
 
 def _of_output(manifest: Manifest, golden: GoldenCase, port: Port, own: Port | None) -> Iterator[View]:
-    output = golden.eager[port.name].astype(np.float64)
+    output = golden.eager[port.name]
     axis = long_axis(port, output.shape)
     rows = golden.rows.get(port.name)
     # of a sample, what follows the first gap would look as if it were beside it
     places = np.arange(output.shape[axis] if rows is None else leading(rows))
-    output = output.take(places, axis)
+    output = output if len(places) == output.shape[axis] else output.take(places, axis)
     if own is None:
+        # a bias of many heads is large: it is made wider where few of its numbers are left
         yield View(port.name, port.axes, output)
         return
-    fed = golden.feeds[own.name].astype(np.float64).take(places, axis)
+    output = output.astype(np.float64)
+    fed = golden.feeds[own.name].take(places, axis).astype(np.float64)
     if manifest.added:
         yield View(f"{port.name} - {own.name}: what is added", port.axes, output - fed)
         return
@@ -181,7 +183,7 @@ def _of_output(manifest: Manifest, golden: GoldenCase, port: Port, own: Port | N
 
 def _picture(view: View, golden: GoldenCase, limit: int) -> Picture:
     picked = _picked([axis.kind for axis in view.axes], view.values.shape, limit)
-    values = view.values[np.ix_(*picked)]
+    values = view.values[np.ix_(*picked)].astype(np.float64)
     huge = HUGE.get(golden.eager[next(iter(golden.eager))].dtype.name, MASK)
     finite = np.where(np.isfinite(values) & (np.abs(values) < huge), values, np.nan).astype(np.float32)
     sides = tuple(
