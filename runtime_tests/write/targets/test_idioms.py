@@ -210,4 +210,4 @@ def test_where_there_is_no_reference_nothing_claims_one(cli: Cli) -> None:
     assert report["headline"].endswith(f"; {text}")
     assert f"; {text}\n" in Path("b/report.md").read_text(encoding="utf-8")
     assert Bundle.open(Path("b")).manifest.reference == text
-    assert "itself in float64" not in Path("b/report.md").read_text(encoding="utf-8")
+    assert "module run in float64" not in Path("b/report.md").read_text(encoding="utf-8")
