@@ -14,7 +14,7 @@ import posenc_export
 from helpers.foreign_files import ROWS, Embedding, changed, embedding_file
 from helpers.mutants.mutations import mutants
 from helpers.shared import Cli
-from posenc.spec import Spec
+from posenc.spec import Positions, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.judging.verdict import AGREES, Verdict
@@ -93,6 +93,20 @@ def test_inputs_that_do_not_fit_are_said_in_a_line(tmp_path: Path, inputs: tuple
     with pytest.raises(BadInput, match=words) as error:
         proved(embedding_file(tmp_path / "theirs.onnx", length=5), *inputs)
     assert "\n" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        ("implicit", r"no input of rope fits input_ids \(int32\): .* lacks q: .*; k: .*\. Is rope the right TARGET\?"),
+        # int32 is converted to the int64 of positions, and not to the floats of q
+        ("explicit", r"input_ids: int32.*, which rope has not: .*; say which it is: inputs=..input_ids=positions"),
+    ],
+)
+def test_an_input_is_named_for_what_it_can_be(tmp_path: Path, positions: Positions, words: str) -> None:
+    file = embedding_file(tmp_path / "narrow.onnx", dtype=TensorProto.INT32)
+    with pytest.raises(BadInput, match=words):
+        posenc_export.prove(file, "rope", head_dim=8, positions=positions, runtimes="ort-cpu")
 
 
 def test_an_input_that_the_file_has_dropped_is_lost(tmp_path: Path) -> None:

@@ -138,10 +138,11 @@ def _unknown_input(file: ForeignFile, target: str, value: FileValue, free: Seque
     if not free:
         return f"{takes}: prove it against what takes it too"
     expected = "; ".join(map(str, free))
-    if value.dtype not in {port.dtype for port in free}:
+    fitting = [port for port in free if _is_converted(value, port)]
+    if not fitting:
         kind = f"{value.name} ({value.dtype})"
         return f"no input of {target} fits {kind}: {file.path.name} lacks {expected}. Is {target} the right TARGET?"
-    return f"{takes}: it has {expected}, which the file has not; say which it is: -i '{value.name}={free[0].name}'"
+    return f"{takes}: it has {expected}, which the file has not; say which it is: -i '{value.name}={fitting[0].name}'"
 
 
 def _outputs(file: ForeignFile, target: str, ports: Sequence[Port], names: Names) -> Iterator[Pair]:
@@ -162,9 +163,14 @@ def _outputs(file: ForeignFile, target: str, ports: Sequence[Port], names: Names
     yield from (Pair(port, by_name[port.name] if port.name in by_name else next(left)) for port in ports)
 
 
+def _is_converted(value: FileValue, port: Port) -> bool:
+    """Return whether a value of a file has the dtype of a port, or one that is converted to it."""
+    return value.dtype in ("", port.dtype) or {value.dtype, port.dtype} <= set(WHOLE)
+
+
 def _misfit(port: Port, value: FileValue) -> str:
     """Return what to do where a value of a file cannot be what a port says, or nothing."""
-    if value.dtype not in ("", port.dtype) and not {value.dtype, port.dtype} <= set(WHOLE):
+    if not _is_converted(value, port):
         return f"only integers and flags are converted; give it as {value.dtype}, by -i or --dtype"
     if value.axes is None:
         return ""
