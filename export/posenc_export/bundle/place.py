@@ -7,7 +7,6 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.strict_json import read_json
@@ -16,6 +15,7 @@ from posenc_export.bundle.forced import contents, walk, why_contents_protected, 
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.listing import listed
 from posenc_export.bundle.manifest import SCHEMA_VERSION
+from posenc_export.bundle.out_file import OUTPUT, PlaceOption
 from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
 from posenc_export.common.errors import BadInput, check_machine
@@ -35,32 +35,6 @@ CHANGED = (None, None)
 """The digest of a file that was changed since: it matches no file."""
 
 
-@dataclass(frozen=True)
-class FolderOption:
-    """The option by which a command takes its folder, for the words of refusals.
-
-    Args:
-        name: The option.
-        force: The option that replaces a folder, whoever wrote it; "" for a command that never does.
-    """
-
-    name: str = "-o"
-    force: str = "--force"
-
-    @property
-    def another(self) -> str:
-        """What to do where a folder cannot be replaced."""
-        return f"give another with {self.name}"
-
-    @property
-    def another_or_force(self) -> str:
-        """What to do where a folder holds what this tool did not write."""
-        return f"{self.another}, or {self.force} to replace it" if self.force else self.another
-
-
-OUTPUT = FolderOption()
-
-
 def failed_place(target: Path) -> Path:
     """Return where a bundle goes that fails."""
     return target.with_name(f"{target.name}-failed")
@@ -78,7 +52,7 @@ def check_target(target: Path, force: bool = False) -> None:
     check_place(failed_place(target), force)
 
 
-def check_folder(target: Path, force: bool = False, option: FolderOption = OUTPUT) -> None:
+def check_folder(target: Path, force: bool = False, option: PlaceOption = OUTPUT) -> None:
     """Raise BadInput if a folder cannot be put at `target`, before any work is done."""
     if Path.cwd().is_relative_to(target.resolve()) or target.name in ("", ".."):
         raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: {option.another}")
@@ -86,7 +60,7 @@ def check_folder(target: Path, force: bool = False, option: FolderOption = OUTPU
     check_place(target, force, option)
 
 
-def check_place(place: Path, force: bool, option: FolderOption = OUTPUT) -> None:
+def check_place(place: Path, force: bool, option: PlaceOption = OUTPUT) -> None:
     """Raise BadInput, in one line, if the entry at a place is not a folder, cannot be moved or is not ours."""
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise BadInput(f"{place} is not a folder: {option.another}")
@@ -206,7 +180,7 @@ def _why_fixed_file(path: Path) -> str:
     return f"{path} is mounted or immutable" if attributes(path) & (MOUNT_POINT | IMMUTABLE | APPEND_ONLY) else ""
 
 
-def _check_parent(target: Path, option: FolderOption) -> None:
+def _check_parent(target: Path, option: PlaceOption) -> None:
     parent = target.resolve().parent
     _check_name(target.resolve().name, option)
     above = next(p for p in (parent, *parent.parents) if p.exists())
@@ -215,7 +189,7 @@ def _check_parent(target: Path, option: FolderOption) -> None:
         raise BadInput(f"cannot write into {above}: give a folder that can be written with {option.name}")
 
 
-def _check_name(name: str, option: FolderOption) -> None:
+def _check_name(name: str, option: PlaceOption) -> None:
     """Raise BadInput if a name is too long for a file system, with the ending of its workshop."""
     size, room = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
     if size > room:

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from posenc_export.bundle.place import OUTPUT, FolderOption, check_place, failed_place
+from posenc_export.bundle.out_file import OUTPUT, PlaceOption
+from posenc_export.bundle.place import check_place, failed_place
 from posenc_export.bundle.room import where_full
 from posenc_export.bundle.system import exchange
 from posenc_export.common.errors import BadInput, ToolFailed, check_machine
@@ -33,7 +34,7 @@ ATTEMPTS = 100
 
 
 @contextmanager
-def staged(target: Path, option: FolderOption = OUTPUT) -> Iterator[Path]:
+def staged(target: Path, option: PlaceOption = OUTPUT) -> Iterator[Path]:
     """Yield a scratch folder beside `target`, to be filled and given to `install`; remains are removed at the end.
 
     Restores or removes first what killed runs left there. Raises BadInput if nothing can be written.
@@ -62,7 +63,7 @@ def staged(target: Path, option: FolderOption = OUTPUT) -> Iterator[Path]:
             lock.release()
 
 
-def install(scratch: Path, place: Path, force: bool = False, option: FolderOption = OUTPUT) -> None:
+def install(scratch: Path, place: Path, force: bool = False, option: PlaceOption = OUTPUT) -> None:
     """Put a finished folder at its place, and remove the old one.
 
     Raises BadInput if the old one is no longer ours to replace, ToolFailed if the system does not let it be moved; it

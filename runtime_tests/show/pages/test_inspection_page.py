@@ -85,7 +85,8 @@ def test_the_command_writes_the_page(cli: Cli, tmp_path: Path) -> None:
     done = cli(*words, "page.html")
     assert Path("page.html").read_text(encoding="utf-8").startswith("<!doctype html>"), done.output
     there = cli(*words, "page.html")
-    assert (there.exit_code, "page.html is there" in there.output) == (2, True)
+    said = "page.html is there: give another with --html, or --force to replace it"
+    assert (there.exit_code, said in there.output) == (2, True)
     assert cli(*words, "page.html", "--force").exit_code == done.exit_code
     wrong = cli(*words, "page.txt")
     assert (wrong.exit_code, "give the page a name that ends in .html: got page.txt" in wrong.output) == (2, True)

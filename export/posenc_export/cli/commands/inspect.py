@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.bundle.out_file import PlaceOption
 from posenc_export.cli.declared import choice, named, path, real, several, switch
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.annotations import print_findings
@@ -58,6 +59,7 @@ FAILING = options(
     real("--fail-above", "Exit with 1 where numbers are off by more than this against float64.", None),
     under="What fails",
 )
+PAGE = PlaceOption("--html")
 FORMATS = ("text", "json", "sarif", "github")
 SHOWN = options(
     choice("--format", FORMATS, "How findings are printed; sarif and github are for code hosts.", "text"),
@@ -117,9 +119,9 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
 
         check_picture(values["plot"])  # before a minute of reading, not after it
     if values["html"] is not None:
-        from posenc_export.show.pages import check_place
+        from posenc_export.show.pages import check_page
 
-        check_place(None, values["html"], values["force"])
+        check_page(values["html"], values["force"], option=PAGE)
     spoken = format_ == "text" and not values["quiet"]
     answers = []
     for place, file in enumerate(files):
@@ -219,7 +221,7 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> F
     if values["html"] is not None:
         from posenc_export.show.pages import inspection_page, write_page
 
-        write_page(inspection_page(inspection), values["html"], values["force"])
+        write_page(inspection_page(inspection), values["html"], values["force"], PAGE)
     return FileAnswer(file, inspection, _status(inspection, values))
 
 

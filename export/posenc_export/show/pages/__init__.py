@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from posenc_export.show.pages.content import content_of
     from posenc_export.show.pages.inspected import inspection_page
     from posenc_export.show.pages.page import page_of
-    from posenc_export.show.pages.write import check_place, report_folder, write_page
+    from posenc_export.show.pages.write import check_page, report_folder, write_page
 
-__all__ = ["check_place", "content_of", "inspection_page", "page_of", "report_folder", "write_page"]
+__all__ = ["check_page", "content_of", "inspection_page", "page_of", "report_folder", "write_page"]
 __getattr__ = door(
     __name__,
     {
         "content": "content_of",
         "inspected": "inspection_page",
         "page": "page_of",
-        "write": "check_place report_folder write_page",
+        "write": "check_page report_folder write_page",
     },
 )

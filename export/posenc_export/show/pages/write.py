@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.out_file import OTHER, check_out
+from posenc_export.bundle.out_file import OUTPUT, PlaceOption, check_out
 from posenc_export.common.errors import BadInput, check_machine
 from posenc_export.proof.apart.parent import validate_folder
 from posenc_export.proof.judging.verdict import ValidateOptions
@@ -33,7 +33,7 @@ def report_folder(
 
     Raises BadInput, before any work, where the file cannot be written or is there, and as `validate_folder` does.
     """
-    check_place(folder, out, force)
+    check_page(out, force, folder)
     result = validate_folder(folder, options, trust)
     options.progress(f"writing {out}")
     # even where its code may run, the graph is parsed in a process of its own
@@ -41,36 +41,36 @@ def report_folder(
     return result
 
 
-def check_place(folder: Path | None, out: Path, force: bool, name: str = "report.html") -> None:
+def check_page(out: Path, force: bool, folder: Path | None = None, option: PlaceOption = OUTPUT) -> None:
     """Raise BadInput, in one line, where the page may not be put.
 
     Args:
-        folder: The bundle that the page is of, which is left as it is; None for a file.
         out: The file of the page.
         force: Whether a file is replaced that is there.
-        name: What a page is called, for advice.
+        folder: The bundle that the page is of, which is left as it is; None for a page of something else.
+        option: The option that names the file.
     """
     if out.suffix.lower() not in SUFFIXES:
         raise BadInput(f"give the page a name that ends in .html: got {out}")
     try:
         if folder is not None and out.parent.resolve().is_relative_to(folder.resolve()):
-            raise BadInput(f"{out} lies in the bundle, which is left as it is: give another with -o")
-        check_out(out, name, force)
+            raise BadInput(f"{out} lies in the bundle, which is left as it is: {option.another}")
+        check_out(out, "report.html", force, option)
         if not os.access(out.parent, os.W_OK | os.X_OK):
-            raise BadInput(f"cannot write into {out.parent}: give another file with -o")
+            raise BadInput(f"cannot write into {out.parent}: give another file with {option.name}")
     except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links
         raise BadInput(f"cannot write {out}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def write_page(page: str, out: Path, force: bool) -> None:
-    """Put a page into its place whole: a kill leaves the old file or the new one."""
+def write_page(page: str, out: Path, force: bool, option: PlaceOption = OUTPUT) -> None:
+    """Put a page into its place whole: a kill leaves the old file or the new one. `option` names the file in advice."""
     try:
         number, name = tempfile.mkstemp(prefix=".posenc-report-", suffix=".html", dir=out.parent)
         try:
             with open(number, "w", encoding="utf-8", newline="\n") as file:
                 file.write(page)
             Path(name).chmod(0o666 & ~_umask())
-            _put(Path(name), out, force)
+            _put(Path(name), out, force, option)
         finally:
             with suppress(OSError):
                 Path(name).unlink()
@@ -79,14 +79,14 @@ def write_page(page: str, out: Path, force: bool) -> None:
         raise BadInput(f"cannot write {out}: {error.strerror}") from error
 
 
-def _put(made: Path, out: Path, force: bool) -> None:
+def _put(made: Path, out: Path, force: bool, option: PlaceOption) -> None:
     if force:
         made.replace(out)
         return
     try:
         os.link(made, out)  # unlike a rename, it replaces nothing that another program has put there since
     except FileExistsError:
-        raise BadInput(f"{out} is there: {OTHER}") from None
+        raise BadInput(f"{out} is there: {option.another_or_force}") from None
     except OSError:  # a file system without links
         made.replace(out)
 

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 
 from posenc_export.bundle.folder import MANIFEST
 from posenc_export.bundle.listing import write_listing
-from posenc_export.bundle.place import FolderOption, check_folder, digests_of
+from posenc_export.bundle.out_file import PlaceOption
+from posenc_export.bundle.place import check_folder, digests_of
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.common.errors import BadInput
 from posenc_export.show.serving.library import Library
@@ -18,7 +19,7 @@ from posenc_export.show.serving.offer import Offer
 from posenc_export.show.serving.resources import LIBRARY, PAGE, Changed, Resource
 from posenc_export.show.serving.server import ALWAYS
 
-SITE = FolderOption("--site", "")
+SITE = PlaceOption("--site", "")
 """The option that takes the folder of a site; what another program wrote is never replaced."""
 INDEX = "index.html"
 HEADERS = ("Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy", "X-Content-Type-Options", "Referrer-Policy")

@@ -8,7 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from posenc_export.bundle.listing import write_listing
-from posenc_export.bundle.place import FolderOption, check_folder
+from posenc_export.bundle.out_file import PlaceOption
+from posenc_export.bundle.place import check_folder
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.show.site import search
 from posenc_export.show.site.layout import Frame
@@ -17,7 +18,7 @@ from posenc_export.show.site.markdown import Parsed, check_installed, parse, ren
 from posenc_export.show.site.page import Page, Site
 
 ASSETS = ("site.css", "site.js", "icon.svg")
-SITE = FolderOption("--site", "")
+SITE = PlaceOption("--site", "")
 """The option that takes the folder of a site; what another program wrote is never replaced."""
 
 
