@@ -64,9 +64,11 @@ function say(text) {
   element("status").textContent = text;
 }
 
+const statusesOfRows = () => [...element("rows").children].map((row) => row.className);
+
 // Says how it came out: what agreed and what did not, never that something passed that did not run.
 function summary() {
-  const statuses = [...element("rows").children].map((row) => row.className);
+  const statuses = statusesOfRows();
   const count = (status) => statuses.filter((one) => one === status).length;
   const parts = [
     [count("fail"), "failed"],
@@ -82,7 +84,7 @@ function conclude(text, proof) {
   const place = document.getElementById("outcome");
   const badge = place?.querySelector(".badge");
   if (!badge || !(badge.classList.contains("skip") || place.dataset.here)) return; // a verdict of posenc validate stays
-  const statuses = [...element("rows").children].map((row) => row.className);
+  const statuses = statusesOfRows();
   const status = statuses.includes("fail") ? "fail" : statuses.includes("pass") ? "pass" : "skip";
   place.dataset.here = status;
   badge.className = `badge ${status}`;

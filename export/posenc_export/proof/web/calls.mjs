@@ -1,5 +1,5 @@
-// One call of a loaded graph: compared with what was recorded, as validation/judging/call.py does, or to be refused, as
-// validation/running/refusals.py has it.
+// One call of a loaded graph: compared with what was recorded, as proof/judging/call.py does, or to be refused, as
+// proof/running/refusals.py has it.
 
 import { longAxis, sample, tokenAxis } from "./golden.mjs";
 import { compareNames, judge, maxAbs, maxUlp, measure, peakOf, plus, worst } from "./judge.mjs";

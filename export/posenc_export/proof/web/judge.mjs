@@ -1,5 +1,5 @@
 // How two outputs differ, which is measured, and whether that is allowed, which is judged afterwards: the rules and the
-// words of validation/judging/compare.py, in a browser. A test holds the two against each other.
+// words of proof/judging/compare.py, in a browser. A test holds the two against each other.
 
 import { FLOATS, general, largest, ulp, wide } from "./numbers.mjs";
 

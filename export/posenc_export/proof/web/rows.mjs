@@ -1,4 +1,4 @@
-// Comparisons as a row of the report: figures, counts and reasons, in the words of validation/report/rows.py and run.py.
+// Comparisons as a row of the report: figures, counts and reasons, in the words of proof/report/rows.py and run.py.
 
 import { general } from "./numbers.mjs";
 

@@ -1,5 +1,5 @@
 // Scores of rotated queries and keys against those of a model, for which the order of features does not matter: the
-// rules of validation/judging/scores.py, in a browser.
+// rules of proof/judging/scores.py, in a browser.
 
 import { allowance, maxAbs, measure, peakOf, plus, worst } from "./judge.mjs";
 import { general, wide } from "./numbers.mjs";

@@ -57,17 +57,17 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class RuntimeGroup:
-    """Runtimes that gave the same errors."""
+class ErrorSeries:
+    """Errors by position, and what gave them: runtimes that gave the same ones, or an encoding of a file."""
 
-    runtimes: tuple[str, ...]
+    names: tuple[str, ...]
     bins: tuple[Bin, ...]
 
     @property
     def name(self) -> str:
         """Their names."""
-        more = f" and {len(self.runtimes) - NAMED} more" if len(self.runtimes) > NAMED else ""
-        return ", ".join(self.runtimes[:NAMED]) + more
+        more = f" and {len(self.names) - NAMED} more" if len(self.names) > NAMED else ""
+        return ", ".join(self.names[:NAMED]) + more
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Chart:
     """
 
     title: str
-    groups: tuple[RuntimeGroup, ...]
+    groups: tuple[ErrorSeries, ...]
     joined: bool
     drawn: tuple[Drawn, ...]
     words: str
@@ -111,13 +111,13 @@ def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
     return charts, [*_without(verdicts), *more]
 
 
-def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[RuntimeGroup, ...]:
+def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[ErrorSeries, ...]:
     """Return the curves of runtimes, one for those that gave the same errors."""
     by_bins: dict[tuple[Bin, ...], list[str]] = {}
     for runtime, bins in curves:
         # curves that lie on each other would hide all but the last
         by_bins.setdefault(bins, []).append(runtime)
-    return tuple(RuntimeGroup(tuple(names), bins) for bins, names in by_bins.items())
+    return tuple(ErrorSeries(tuple(names), bins) for bins, names in by_bins.items())
 
 
 def _points(verdict: Verdict) -> Iterator[Curve]:
@@ -138,7 +138,7 @@ def _without(verdicts: Sequence[Verdict]) -> Iterator[str]:
         same = [v.subject for v in verdicts if v.check == AGREES and _is_same(v, against)]
         if same:
             what = "bits" if against == "eager" else "numbers"
-            yield f"the same {what} as {_other(against)} at every position: {RuntimeGroup(tuple(same), ()).name}"
+            yield f"the same {what} as {_other(against)} at every position: {ErrorSeries(tuple(same), ()).name}"
 
 
 def _other(against: str) -> str:
@@ -150,7 +150,7 @@ def _is_same(verdict: Verdict, against: str) -> bool:
     return bool(errors) and all(errors)
 
 
-def chart_of(title: str, groups: tuple[RuntimeGroup, ...], joined: bool) -> Chart:
+def chart_of(title: str, groups: tuple[ErrorSeries, ...], joined: bool) -> Chart:
     """Return a chart of the errors of runtimes, or of encodings, by position."""
     worst = max((peak for group in groups for peak in group.bins), key=lambda peak: _size(peak.error))
     far = max(peak.position for group in groups for peak in group.bins)
@@ -162,7 +162,7 @@ def _size(error: float) -> float:
     return error if isfinite(error) else float("inf")
 
 
-def _drawn(groups: Sequence[RuntimeGroup], joined: bool, box: Box) -> Drawn:
+def _drawn(groups: Sequence[ErrorSeries], joined: bool, box: Box) -> Drawn:
     bins = [peak for group in groups for peak in group.bins]
     across = PositionScale(max(peak.position for peak in bins), box.x)
     up = ErrorScale.over([number for peak in bins for number in (peak.error, peak.allowed)], box.y)
@@ -170,7 +170,7 @@ def _drawn(groups: Sequence[RuntimeGroup], joined: bool, box: Box) -> Drawn:
     return Drawn(box, lines, _bound(bins, across, up), tuple(across.ticks()), tuple(up.ticks()))
 
 
-def _line(group: RuntimeGroup, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> ChartLine:
+def _line(group: ErrorSeries, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> ChartLine:
     across, up = scales
     points = tuple(
         Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
@@ -188,7 +188,7 @@ def _is_wrong(peak: Bin, joined: bool) -> bool:
     return not peak.error <= peak.allowed if joined else peak.allowed < 0
 
 
-def _words(group: RuntimeGroup, peak: Bin, joined: bool) -> str:
+def _words(group: ErrorSeries, peak: Bin, joined: bool) -> str:
     allowed = f", allowed {short(peak.allowed)}" if joined else ""
     return f"position {peak.position:,}: {short(peak.error)}{allowed} ({group.name})"
 

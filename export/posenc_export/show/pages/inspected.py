@@ -11,13 +11,13 @@ from posenc_export.common.markdown import count_of
 from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import Bin
 from posenc_export.read import Encoding, Finding, Inspection, finding_words, parameters_in_words
-from posenc_export.show.pages.errors import Chart, RuntimeGroup, chart_of
+from posenc_export.show.pages.errors import Chart, ErrorSeries, chart_of
 from posenc_export.show.pages.page import environment, template
 from posenc_export.show.pages.policy import policy
 from posenc_export.show.pages.scales import short
 from posenc_export.show.pages.texts import MOST, Room
 
-STATUSES = {"error": "fail", "warning": "skip", "note": "skip"}
+MARKS_OF_SEVERITIES = {"error": "fail", "warning": "skip", "note": "skip"}
 """The style of a finding, by its severity."""
 LAYERS = 64
 """Layers that are drawn."""
@@ -98,7 +98,7 @@ def name_of(encoding: Encoding) -> str:
 def advice_on(finding: Finding) -> Advice:
     """Return a finding with the words of its code."""
     (words,) = (entry for entry in finding_words() if entry.code == finding.code)
-    return Advice(finding, STATUSES[finding.severity], words.failure, words.remedy)
+    return Advice(finding, MARKS_OF_SEVERITIES[finding.severity], words.failure, words.remedy)
 
 
 def _tiles(inspection: Inspection, named: Sequence[Encoding]) -> list[tuple[str, str, str]]:
@@ -134,7 +134,7 @@ def charts_of(encoding: Encoding) -> list[Chart]:
         if number not in worst or error > worst[number].error:
             worst[number] = Bin(position, error, measured.bound)
     bins = tuple(worst[number] for number in sorted(worst))
-    return [chart_of(f"{name_of(encoding)} against float64", (RuntimeGroup((name_of(encoding),), bins),), True)]
+    return [chart_of(f"{name_of(encoding)} against float64", (ErrorSeries((name_of(encoding),), bins),), True)]
 
 
 def layers_of(named: Sequence[Encoding], count: int) -> LayerPicture | None:

@@ -18,7 +18,7 @@ from posenc_export.show.pages.snippets import loading_of
 from posenc_export.show.pages.texts import MOST
 from posenc_export.show.pages.tried import WORDS, maps_of, summary, tried_of
 
-STATUSES = {"skip": "not validated", "fail": "FAILED", "pass": "passed"}
+OUTCOMES = {"skip": "not validated", "fail": "FAILED", "pass": "passed"}
 """What a page says of a bundle, by how it came out."""
 
 
@@ -33,7 +33,7 @@ def shown(content: Content) -> Mapping[str, object]:
     return {
         "parts": parts_of(manifest, verdicts, result.basis),
         "mark": mark,
-        "status": STATUSES[mark],
+        "status": OUTCOMES[mark],
         "tiles": _tiles(manifest, verdicts),
         "manifest": manifest,
         "meanings": MEANINGS,

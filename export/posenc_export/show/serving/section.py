@@ -16,7 +16,7 @@ from posenc_export.proof.runtimes import RUNTIMES, Missing
 from posenc_export.proof.runtimes.onnxruntime_web import PACKAGE, check_takes
 from posenc_export.proof.runtimes.web_browser import NO_DOUBLE
 from posenc_export.show.pages.page import Addition
-from posenc_export.show.pages.shown import STATUSES
+from posenc_export.show.pages.shown import OUTCOMES
 from posenc_export.show.pages.tried import WORDS
 from posenc_export.show.serving.library import Library
 from posenc_export.show.serving.resources import BUNDLE, LIBRARY, WEB
@@ -104,7 +104,7 @@ def proof_of(manifest: Manifest, graph: Artifact, library: Library) -> dict[str,
         "rules": {"known_refusals": rules_of(manifest.family).known_refusals},
         "columns": list(columns_of(manifest)),
         "marks": MARKS,
-        "outcomes": STATUSES,
+        "outcomes": OUTCOMES,
         "calls": WORDS,
         "codes": {check: code_of(check) for check in (AGREES, "refusal", MODEL)},
         "no_double": NO_DOUBLE,
