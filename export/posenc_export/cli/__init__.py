@@ -38,8 +38,8 @@ def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""
 
 
-WRITING = (export, validate, report, serve, prove)
-READING = (inspect, extend, compat)
+WRITERS = (export, validate, report, serve, prove)
+READERS = (inspect, extend, compat)
 LISTS = (explain, schemes, runtimes)
-for command in (*WRITING, *READING, *LISTS, plot, bench, cuda):
+for command in (*WRITERS, *READERS, *LISTS, plot, bench, cuda):
     main.add_command(command)

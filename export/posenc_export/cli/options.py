@@ -39,7 +39,7 @@ def print_versions(context: click.Context, parameter: click.Parameter, asked: bo
     """Print the version of this package, of Python, and of the packages that a bug report needs; then end."""
     if not asked or context.resilient_parsing:
         return
-    # half a hundred milliseconds that no other command should take
+    # no other command needs these, and all of them begin with this file
     import platform
     from importlib.metadata import PackageNotFoundError, version
 

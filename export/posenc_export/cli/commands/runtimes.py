@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from posenc_export.cli.declared import JSON
@@ -24,6 +26,6 @@ def runtimes(as_json: bool) -> None:
 
     found = availability()
     if as_json:
-        print_json({"runtimes": [one.record for one in found]})
+        print_json({"runtimes": [asdict(one) for one in found]})
     else:
         print_runtimes(console(), found)

@@ -60,25 +60,22 @@ def not_run(verdicts: Sequence[Verdict], named: Collection[str] | None = None) -
     """
     skipped = [verdict for verdict in verdicts if verdict.status == "skip"]
     # where nothing ran at all, each reason is what the user has to know
-    is_any = any(v.check == AGREES and v.status != "skip" for v in verdicts)
-    counted = [v for v in skipped if is_any and named is not None and v.subject not in named and _is_absent(v)]
+    has_run = any(v.check == AGREES and v.status != "skip" for v in verdicts)
+    counted = [v for v in skipped if has_run and named is not None and v.subject not in named and _is_absent(v)]
     reasons: dict[str, list[str]] = {}
     for verdict in skipped:
         if verdict not in counted:
             name = verdict.place if verdict.check == AGREES else f"{verdict.place} {verdict.check}"
             reasons.setdefault(verdict.detail, []).append(name)
     lines = [f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
-    return (
-        [*lines, f"not run: {count_of('other runtime', len({v.subject for v in counted}))}: {HOW_TO_GET}"]
-        if counted
-        else lines
-    )
+    others = count_of("other runtime", len({verdict.subject for verdict in counted}))
+    return [*lines, f"not run: {others}: {HOW_TO_GET}"] if counted else lines
 
 
 def _is_absent(verdict: Verdict) -> bool:
     """Return whether a runtime did not run since it is not here, or takes longer: nothing that this run brought up."""
-    known = verdict.check == AGREES and verdict.subject in RUNTIMES
-    return known and verdict.detail == RUNTIMES[verdict.subject].left_out()
+    is_runtime = verdict.check == AGREES and verdict.subject in RUNTIMES
+    return is_runtime and verdict.detail == RUNTIMES[verdict.subject].left_out()
 
 
 def noted(verdicts: Sequence[Verdict]) -> list[str]:
@@ -113,10 +110,16 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line with the outcome, and with how much was proved."""
     if not verdicts:
         return "not validated"
-    agreed = count_of("runtime", len({v.subject for v in verdicts if v.check == AGREES and v.status == "pass"}))
+    agreeing = {v.subject for v in verdicts if v.check == AGREES and v.status == "pass"}
+    agreed = f"agrees on {count_of('runtime', len(agreeing))}"
     wrong = sum(v.status == "fail" for v in verdicts)
     ran = count_of("check", sum(v.status != "skip" for v in verdicts))
-    parts = [f"FAILED: {wrong} of {ran}; agrees on {agreed}" if wrong else f"passed: agrees on {agreed}, all {ran}"]
+    if wrong:
+        parts = [f"FAILED: {wrong} of {ran}; {agreed}"]
+    elif agreeing:
+        parts = [f"passed: {agreed}, all {ran}"]
+    else:  # files that no runtime ran have not passed, though nothing failed
+        parts = [f"{agreed}, all {ran} passed"]
     reference = reference_of(manifest, verdicts)
     compared = reference if reference.startswith(NO_REFERENCE) else f"compared with {reference}"
     return "; ".join([*parts, *_unrun_checks(verdicts), compared])

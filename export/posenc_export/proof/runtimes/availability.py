@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from posenc_export.proof.runtimes import RUNTIMES, TAKES_LONGER, Missing
 
@@ -26,11 +26,6 @@ class Availability:
     found: bool
     lacks: str
     summary: str
-
-    @property
-    def record(self) -> dict[str, object]:
-        """The runtime as JSON values."""
-        return asdict(self)
 
 
 def availability() -> list[Availability]:
