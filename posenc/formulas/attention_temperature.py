@@ -30,10 +30,10 @@ def fit(seen: Observation) -> Iterator[Guess]:
     grows = np.flatnonzero(np.diff(factor) > seen.spacing) + 1
     if len(grows) < 2 or abs(factor[0] - 1.0) > seen.spacing:
         return
-    step, offset = int(grows[1] - grows[0]), int((grows[1] - grows[0]) - grows[0] - seen.first)
-    last = (seen.first + len(factor) - 1 + offset) // step
+    step, offset = int(grows[1] - grows[0]), int((grows[1] - grows[0]) - grows[0])
+    last = (len(factor) - 1 + offset) // step
     for beta in positive_guesses(float((factor[-1] - 1.0) / np.log(1.0 + last))):
-        positions = seen.first + np.arange(len(factor))
+        positions = np.arange(len(factor))
         yield Guess(
             {"beta": beta, "step": step, "offset": offset}, factors(positions, beta=beta, step=step, offset=offset)
         )

@@ -32,8 +32,8 @@ class Traits:
         is_everywhere: It meets data in every attention of a model.
         is_in_each: The encoder and the decoder of a model have one each.
         has_rows: Each position has a row, in order.
-        is_absolute: Its rows tell where a token is; in others distances alone count.
-        is_trained: Its numbers were trained, and whatever is stored is right.
+        is_absolute: Its rows are of a sequence, and tell where a token is.
+        is_trained: All of its encodings were trained, and whatever is stored is right.
         is_evident: Nothing but positions has numbers of its form; trained rows may be those of words.
         is_stepped: Its numbers are those of steps of time that come in.
     """

@@ -5,15 +5,17 @@
         for base in bases_of(seen):
             yield Guess({"dim": 16, "base": base}, rows_of(seen.sizes, dim=16, base=base))
 
-A fit may search as it likes, and guess. What makes a guess true is here, for all: the numbers that the formula itself
-gives for the guessed parameters are those that were seen, within what their dtype can tell apart. A fit that guesses
-nothing says that the numbers are not its own.
+A fit may search as it likes, and guess. A guess brings the numbers that its parameters give, by the formula. What makes
+it true is here, for all: these are the numbers that were seen, within what their dtype can tell apart. Tables that
+follow no formula are the fit's own to judge: it brings the numbers that were seen. A fit that guesses nothing says that
+the numbers are not its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, TypeVar, cast
 
 import numpy as np
@@ -27,8 +29,8 @@ from posenc.registry import Registry
 T = TypeVar("T")
 AXES = ("a", "b", "c", "d")
 """Names of axes of places, in the call that was seen."""
-NEAR = 64
-"""Places of a rotation that must be finite: later ones of half precision may not be."""
+NEAR_ROWS = 64
+"""Places of a rotation that must be finite: later ones of half precision may be noise."""
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
 Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "taken", "features", "coordinates", "factor"]
@@ -53,26 +55,23 @@ class Observation:
             a "factor" multiplies queries, (n,).
         numbers: In the dtype of the graph.
         spacing: The distance from 1 to the next number, in the dtype that they were rounded to.
-        first: The position of the first place, where a graph is given positions.
         layout: Which features of a head are a pair, of a rotation: "halves", "interleaved", "axis_halves".
         head_dim: Features of a head, of a rotation; 0 where that is not known.
         stored: The tables that the numbers were made of.
         rows: How many rows the table has that a lookup chooses among.
         at: The numbers whose features were seen.
-        positions: Of queries and of keys, of a bias, which are None where queries are the last of the keys; of places,
-            of a rotation, where they are not counted from the first.
+        positions: Of the places of a rotation; None where they are counted from 0 on.
     """
 
     kind: Kind
     numbers: Array
     spacing: float
-    first: int = 0
     layout: str = ""
     head_dim: int = 0
     stored: tuple[Array, ...] = ()
     rows: int = 0
     at: Floats | None = None
-    positions: tuple[Integers, ...] | None = None
+    positions: Integers | None = None
     _measured: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def measured(self, measure: Callable[[Observation], T]) -> T:
@@ -94,30 +93,30 @@ class Observation:
     @property
     def tolerance(self) -> float:
         """How far numbers may be from the formula's: they were rounded, and angles of float32 lose with the place."""
-        return 2 * self.spacing + OF_ANGLES * (self.first + max(self.places, default=1))
+        return 2 * self.spacing + OF_ANGLES * max(self.places, default=1)
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether no mask leaves a key out."""
         return not np.isnan(self.numbers).any()
 
     def agrees(self, guess: Guess) -> bool:
         """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
+        return self.difference(guess) is not None
+
+    def difference(self, guess: Guess) -> float | None:
+        """Return the largest absolute difference from the numbers of a guess; None where the dtype tells them apart."""
         # a guess of rows may leave out those that half precision made noise
         seen = self.numbers[: len(guess.numbers)] if self.kind in IN_ORDER else self.numbers
         if guess.numbers.shape != seen.shape or not seen.size:
-            return False
+            return None
         if self.kind in ("index", "lookup"):
-            return bool((self.numbers == guess.numbers).all())
-        scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
-        return self.off(guess) <= max(self.tolerance, guess.tolerance) * scale
-
-    def off(self, guess: Guess) -> float:
-        """Return the largest absolute difference from the numbers of a guess."""
-        seen = self.numbers[: len(guess.numbers)]
+            return 0.0 if (self.numbers == guess.numbers).all() else None
         wide = seen if np.iscomplexobj(seen) else seen.astype(np.float64)
-        off = np.abs(wide - guess.numbers)
-        return float((off if self.is_whole else off[~np.isnan(off)]).max(initial=0.0))
+        apart = np.abs(wide - guess.numbers)
+        largest = float((apart if self.is_whole else apart[~np.isnan(apart)]).max(initial=0.0))
+        scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
+        return largest if largest <= max(self.tolerance, guess.tolerance) * scale else None
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,7 @@ def call_of(seen: Observation) -> Call:
 def call_of_scores(seen: Observation) -> Call:
     """Return the call whose bias, or indices, of all queries and keys were seen: by their positions alone."""
     queries, keys = seen.numbers.shape[-2:]
-    at = seen.positions or (np.arange(queries) + keys - queries, np.arange(keys))
+    at = np.arange(queries) + keys - queries, np.arange(keys)
     names = ("positions_q", "positions_k")
     axes = (SEQ, Axis("seq_k", "length"))
     ports = tuple(Port(name, (BATCH, axis), "int64", Positions()) for name, axis in zip(names, axes, strict=True))
@@ -262,8 +261,9 @@ def find_scheme(seen: Observation) -> Form | None:
         return None
     for backward in sorted(FITS.values(), key=lambda formula: formula.last):
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
-            if seen.agrees(guess):
-                return _form(backward, guess, seen.off(guess))
+            difference = seen.difference(guess)
+            if difference is not None:
+                return _form(backward, guess, difference)
     return None
 
 
@@ -271,7 +271,7 @@ def _tells(seen: Observation) -> bool:
     """Return whether numbers are finite, but where masks leave keys out and far along in a table, and not all alike."""
     if seen.kind == "rotation":
         # what turns nothing has a name as well
-        return bool(np.isfinite(seen.numbers[:NEAR]).all())
+        return bool(np.isfinite(seen.numbers[:NEAR_ROWS]).all())
     numbers = seen.numbers if seen.is_whole or seen.kind != "bias" else np.nan_to_num(seen.numbers)
     return bool(np.isfinite(numbers).all() and np.ptp(np.abs(numbers)))
 

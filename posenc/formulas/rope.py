@@ -63,7 +63,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
     """
     if len(seen.places) != 1 or seen.layout not in ("", *LAYOUTS):
         return
-    positions = np.arange(len(seen.numbers)) + seen.first if seen.positions is None else seen.positions[0]
+    positions = np.arange(len(seen.numbers)) if seen.positions is None else seen.positions
     circle = circle_of(seen.numbers.real, seen.numbers.imag)
     fitted = None if circle is None else frequencies_at(circle, positions)
     if circle is None or fitted is None:

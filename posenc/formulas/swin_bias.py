@@ -8,7 +8,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, call_of, fits
 from posenc.formulas.parts.resampling import Resampling, resampled
-from posenc.formulas.parts.windows import of_differences, of_places, window_of
+from posenc.formulas.parts.windows import of_places, window_of
 from posenc.parameters import Value
 from posenc.ports import Array, Floats
 
@@ -41,7 +41,10 @@ def reference(
 
 
 FEWEST = 4
-"""How many different numbers of a head a learned bias has at least: few are a mask's."""
+"""How many different numbers of a head a learned bias has at least: fewer are a mask's.
+
+No more are asked for, since half precision rounds many numbers of a table to the same one.
+"""
 
 
 @fits("bias", "lookup", family="window")
@@ -66,10 +69,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
         rows = {"rows": seen.rows} if seen.rows else {}
         # a table is named only where as many numbers are stored as it has
         if seen.rows or max((table.size for table in seen.stored), default=0) >= len(seen.numbers) * count:
-            inner = of_differences(seen.numbers[..., class_token:, class_token:], sides)
-            numbers = seen.numbers.copy()
-            numbers[..., class_token:, class_token:] = inner
-            yield Guess({**read, **rows}, numbers, "table", typed=typed)
+            yield Guess({**read, **rows}, seen.numbers, "table", typed=typed)
     if seen.kind == "bias":
         yield from _resized(seen)
 

@@ -82,4 +82,4 @@ def _round_scale(frequencies: Geometric) -> bool:
 
 
 def _whole_scale(frequencies: Geometric) -> Geometric:
-    return replace(frequencies, scale=float(10.0 ** round(np.log10(frequencies.scale))), snapped=True)
+    return replace(frequencies, scale=float(10.0 ** round(np.log10(frequencies.scale))))

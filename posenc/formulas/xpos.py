@@ -50,7 +50,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
     # keys fade as queries grow
     sign = 1.0 if slopes[0] < 0 else -1.0
     share = np.arange(seen.width) / seen.width
-    positions = seen.first + np.arange(len(logs))
+    positions = np.arange(len(logs))
     center = float(np.median(positions[0] - logs[0][:1] / slopes[:1]))
     for gamma, scale_base in _scales(sign * slopes, share):
         for base in bases_of(frequencies_of(seen.numbers / np.abs(seen.numbers)), share):

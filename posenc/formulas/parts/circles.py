@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.fitting import NEAR_ROWS
 from posenc.ports import Array, Floats, Integers
 
 Complexes = NDArray[np.complex128]
@@ -70,10 +71,10 @@ def circle_of(cosine: Array, sine: Array) -> Circle | None:
         return None
     points = cosine.astype(np.float64) + 1j * sine.astype(np.float64)
     # later rows of half precision may be noise, and still lie on the circle
-    radii = np.abs(points[: 8 * FIRST_ROWS])
+    radii = np.abs(points[:NEAR_ROWS])
     if not np.isfinite(radii).all() or not (amplitude := float(np.median(radii))) > 0:
         return None
-    dtype = held_in(points[: 8 * FIRST_ROWS])
+    dtype = held_in(points[:NEAR_ROWS])
     relative, off = ROUNDOFF[dtype], float(np.abs(radii / amplitude - 1).max())
     # float32 angles whose cosine and sine are a few units off are on the circle still
     if off <= 3 * relative:

@@ -154,14 +154,12 @@ class Geometric:
 
     Args:
         shift: pairs less the divisor: 0 in the paper, 1 in tensor2tensor (fairseq, Whisper).
-        snapped: base and scale are round numbers, and not only fitted.
     """
 
     scale: float
     base: float
     divisor: float
     shift: float
-    snapped: bool
 
     def of_pairs(self, pairs: int) -> Floats:
         """Return the frequency of each pair in float64."""
@@ -209,13 +207,13 @@ def geometric(frequency: Floats, half_width: float, tolerance: float, lowest: fl
     bases = [(d, rounded(float(np.exp(fall * d)), min(8 * tolerance, 0.02))) for d in divisors]
     # 10000 is what nearly all have, before any other round number
     snapped = [(d, base) for d, base in sorted(bases, key=lambda pair: pair[1] != 1e4) if base is not None]
-    forms = [Geometric(scale, base, divisor, half_width - divisor, scale == 1.0) for divisor, base in snapped]
-    return [*forms, Geometric(scale, float(np.exp(fall * half_width)), half_width, 0.0, False)]
+    forms = [Geometric(scale, base, divisor, half_width - divisor) for divisor, base in snapped]
+    return [*forms, Geometric(scale, float(np.exp(fall * half_width)), half_width, 0.0)]
 
 
 def usual(half_width: float) -> list[Geometric]:
     """Return the forms that diffusion steps have in nearly all models."""
-    return [Geometric(scale, 1e4, half_width - shift, shift, True) for scale in (1.0, 1000.0) for shift in (0.0, 1.0)]
+    return [Geometric(scale, 1e4, half_width - shift, shift) for scale in (1.0, 1000.0) for shift in (0.0, 1.0)]
 
 
 def unwrapped(phase: Floats, step: float) -> Floats:

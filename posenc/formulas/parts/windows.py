@@ -55,12 +55,12 @@ def window_of(matrix: Array) -> tuple[tuple[int, ...], bool] | None:
         # a head tells which sides there may be, before all are compared
         first = inner.reshape(-1, *inner.shape[-2:])[:1]
         for sides in (*sides_of(places - class_token), *boxes_of(places - class_token)):
-            if all(np.array_equal(of_differences(part, sides), part) for part in (first, inner)):
+            if all(np.array_equal(_of_differences(part, sides), part) for part in (first, inner)):
                 return sides, class_token
     return None
 
 
-def of_differences(matrix: Array, sides: tuple[int, ...]) -> Array:
+def _of_differences(matrix: Array, sides: tuple[int, ...]) -> Array:
     """Return a matrix in which places with the same difference have the same numbers: those of the last of them."""
     index = differences(sides)
     by_difference = np.zeros((*matrix.shape[:-2], int(index.max()) + 1), matrix.dtype)

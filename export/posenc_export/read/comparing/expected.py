@@ -116,6 +116,7 @@ def _by_layer(content: Mapping[str, object]) -> Expected | None:
                 return None
             readings.append(None)
     first = next((reading for reading in readings if reading is not None), None)
-    if first is None or family_of(first.scheme) != "rotary":
+    family = None if first is None else family_of(first.scheme)
+    if family is None or not FAMILIES[family].is_turned:
         return None
-    return Expected("", "rotary", tuple(readings), by_layer=True)
+    return Expected("", family, tuple(readings), by_layer=True)

@@ -18,6 +18,7 @@ from posenc_export.read.recognise.masks import is_mask, unblocked
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.relative import stored_by_distance
 from posenc_export.read.recognise.sides import Axes
+from posenc_export.read.recognise.taken_in import coordinates_form
 from posenc_export.read.recognise.trails import (
     Trails,
     is_data,
@@ -243,8 +244,7 @@ def _is_kept(run: Run, operand: Operand, form: Form, array: Array) -> bool:
 def _continuous(seen: Observation, form: Form) -> Form:
     """Return a window's form with the name of what computed it, where coordinates are among what is stored."""
     for table in seen.stored if form.name == "table" else ():
-        grid = table.reshape(-1, *table.shape[-3:])[0] if table.ndim > 2 and table.shape[-1] == 2 else None
-        found = None if grid is None else find_scheme(Observation("coordinates", grid, spacing_of_dtype(grid.dtype)))
+        found = coordinates_form(table)
         if found is not None:
             return replace(form, name=found.name, parameters={**form.parameters, **found.parameters}, scheme="")
     return form

@@ -81,7 +81,7 @@ def rotary_form(rows: Rows, positions: NDArray[np.int64]) -> Form | None:
     if not _are_floats(rows.cosine, rows.sine):
         return None
     numbers = rows.cosine.astype(np.float64) + 1j * rows.sine.astype(np.float64)
-    return find_scheme(Observation("rotation", numbers, spacing_of_dtype(rows.cosine.dtype), positions=(positions,)))
+    return find_scheme(Observation("rotation", numbers, spacing_of_dtype(rows.cosine.dtype), positions=positions))
 
 
 def _are_floats(*arrays: Array) -> bool:

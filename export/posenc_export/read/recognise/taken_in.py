@@ -26,13 +26,13 @@ def taken_in(run: Run, meeting: Meeting, operand: Operand) -> Claim | None:
     if steps is not None:
         return steps
     form = None if wide is None else find_scheme(Observation("taken", wide, spacing_of_dtype(wide.dtype)))
-    form = form or _coordinates(array)
+    form = form or coordinates_form(array)
     if form is None:
         return None
     return of_numbers(run, form, meeting, operand, array)
 
 
-def _coordinates(array: Array) -> Form | None:
+def coordinates_form(array: Array) -> Form | None:
     """Return the form of coordinates (.., rows, columns, 2) of differences in a window, which a network takes in."""
     if array.ndim < 3 or array.shape[-1] != 2:
         return None
