@@ -11,7 +11,7 @@ from helpers.shared import ROOT, share_of
 @pytest.mark.exhaustive
 def test_shares_are_disjoint_and_together_all() -> None:
     def collected(*words: str) -> set[str]:
-        file = str(ROOT / "runtime_tests" / "tools" / "test_shares.py")
+        file = str(ROOT / "runtime_tests" / "proof" / "tools" / "test_shares.py")
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *words, file]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -156,12 +156,12 @@ struct Decoder::Impl {
     return {};
   }
 
-  /// Run the graph on as many tokens at once as a part has.
-  Status run_in_parts(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t part) {
+  /// Run the graph on a part of the tokens after another.
+  Status run_in_parts(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once) {
     std::vector<std::int64_t> some;
     Status status;
-    for (std::int64_t first = 0; status.ok() && first < tokens; first += part) {
-      const auto size = std::min(part, tokens - first);
+    for (std::int64_t first = 0; status.ok() && first < tokens; first += at_once) {
+      const auto size = std::min(at_once, tokens - first);
       if (batch == 1 || size == tokens) {
         status = run({ids.data() + first, unsigned_of(batch * size)}, size);
         continue;
