@@ -20,10 +20,10 @@ from posenc.formulas.parts.circles import (
     frequencies_at,
     rounded,
 )
+from posenc.formulas.parts.cos_sin_rows import rows_of, turned_back
 from posenc.formulas.parts.decimals import shortest
 from posenc.formulas.parts.frequencies import Frequencies
-from posenc.formulas.parts.measured import Fitted, Measured
-from posenc.formulas.parts.turned import backward, rows_of
+from posenc.formulas.parts.frequency_forms import FrequencyForm, PairFrequencies
 from posenc.formulas.rope_types.geometric import geometric_forms
 from posenc.formulas.rope_types.longrope import longrope_forms
 from posenc.formulas.rope_types.ramps import ramp_forms
@@ -86,7 +86,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
     read["attention_factor"] = amplitude
     exact = rows_of(inv_freq, amplitude)
     if is_backward:
-        read["direction"], exact = "backward", backward(exact)
+        read["direction"], exact = "backward", turned_back(exact)
     # later rows of half precision are noise
     cosines, sines = np.split(exact(positions[: FIRST_ROWS + 1]), 2, axis=1)
     place: dict[str, Parameter] = {}
@@ -117,14 +117,14 @@ def of_heads(form: Form, place: Mapping[str, Parameter]) -> Form:
     return replace(form, parameters=parameters, scheme=scheme, typed=typed)
 
 
-UNSAID = ("frequencies_dtype", "first_feature", "tables")
+NOT_OF_A_SCHEME = ("frequencies_dtype", "first_feature", "tables")
 """What no scheme has: frequencies that were rounded, features that do not begin at 0, exchanged tables."""
-HELD = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
-"""Parameters of a rotation that are not those of its type."""
+OF_EVERY_TYPE = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
+"""Parameters that a rotation of any type has."""
 
 
 @dataclass(frozen=True)
-class Typed:
+class SchemeOfType:
     """How a rotation is typed.
 
     Args:
@@ -140,30 +140,30 @@ class Typed:
     has_factor: bool = False
 
 
-TYPED: Mapping[str, Typed] = {
-    "default": Typed(has_type=False),
-    "linear": Typed(),
-    "proportional": Typed(),
-    "llama3": Typed(),
-    "yarn": Typed(has_factor=True),
-    "mrope": Typed("mrope", ("sections", "head_dim", "section_layout", "rope_theta", "layout"), has_type=False),
+SCHEME_OF_TYPE: Mapping[str, SchemeOfType] = {
+    "default": SchemeOfType(has_type=False),
+    "linear": SchemeOfType(),
+    "proportional": SchemeOfType(),
+    "llama3": SchemeOfType(),
+    "yarn": SchemeOfType(has_factor=True),
+    "mrope": SchemeOfType("mrope", ("sections", "head_dim", "section_layout", "rope_theta", "layout"), has_type=False),
 }
 """By the name of a rotation, how it is typed; others switch by the length of a call, or have no scheme."""
 
 
 def _scheme(name: str, parameters: Mapping[str, Parameter]) -> tuple[str, dict[str, Parameter]]:
     """Return the scheme of a rotation and its parameters as they are typed; nothing where no scheme has them."""
-    how = TYPED.get(name)
+    how = SCHEME_OF_TYPE.get(name)
     if how is None or parameters.get("layout") not in LAYOUTS or not {"head_dim", "rope_theta"} <= parameters.keys():
         return "", {}
     factor = parameters.get("attention_factor", 1.0)
-    if not parameters.keys().isdisjoint(UNSAID) or (factor != 1.0 and not how.has_factor):
+    if not parameters.keys().isdisjoint(NOT_OF_A_SCHEME) or (factor != 1.0 and not how.has_factor):
         return "", {}
     # a share of the head is a parameter of its own
     is_whole = parameters.get("rotary_dim") == parameters["head_dim"] or "partial_rotary_factor" in parameters
     typed = _kept(parameters, tuple(key for key in how.head if not (is_whole and key == "rotary_dim")))
     if how.has_type:
-        typed |= {"rope_type": name, **{key: value for key, value in parameters.items() if key not in HELD}}
+        typed |= {"rope_type": name, **{key: value for key, value in parameters.items() if key not in OF_EVERY_TYPE}}
     return how.scheme, typed | ({"attention_factor": factor} if how.has_factor else {})
 
 
@@ -171,10 +171,10 @@ def _kept(parameters: Mapping[str, Parameter], names: tuple[str, ...]) -> dict[s
     return {name: parameters[name] for name in names if name in parameters}
 
 
-def _forms(measured: Measured) -> list[Fitted]:
+def _forms(measured: PairFrequencies) -> list[FrequencyForm]:
     """Return the closed forms of frequencies at or above 0, the likeliest first; none where they have none."""
     if not np.any(measured.inv_freq > measured.error):
-        return [Fitted("no position", {}, np.zeros(measured.pairs))]
+        return [FrequencyForm("no position", {}, np.zeros(measured.pairs))]
     # a series that half precision rounded comes before settings that would explain what rounding did
     for forms_of in (geometric_forms, ramp_forms, longrope_forms):
         for rounded_to, tried in _roundings(measured):
@@ -184,13 +184,13 @@ def _forms(measured: Measured) -> list[Fitted]:
     return []
 
 
-def _is_transform(measured: Measured) -> bool:
+def _is_transform(measured: PairFrequencies) -> bool:
     """Return whether frequencies rise by equal steps: the matrices of Fourier and cosine transforms are so."""
     steps = np.diff(measured.inv_freq)
     return measured.pairs > 3 and bool(np.any(steps)) and float(np.ptp(steps)) <= 4 * float(measured.error.max())
 
 
-def measured_of(circle: Circle, fit: MeasuredFrequencies) -> tuple[Measured, bool]:
+def measured_of(circle: Circle, fit: MeasuredFrequencies) -> tuple[PairFrequencies, bool]:
     """Return frequencies at or above 0 with all that may have rounded them, and whether pairs turn backward."""
     certain = fit.inv_freq[np.abs(fit.inv_freq) > 2 * fit.error]
     backward = bool(certain.size) and bool(np.all(certain < 0))
@@ -199,10 +199,10 @@ def measured_of(circle: Circle, fit: MeasuredFrequencies) -> tuple[Measured, boo
     inv_freq = np.where(np.abs(inv_freq) <= fit.error, np.maximum(inv_freq, 0.0), inv_freq)
     error = fit.error + np.abs(inv_freq) * FLOAT32
     amplitude_error = (2 * circle.relative + circle.absolute) * circle.amplitude
-    return Measured(inv_freq, error, circle.amplitude, amplitude_error, circle.held_in), backward
+    return PairFrequencies(inv_freq, error, circle.amplitude, amplitude_error, circle.held_in), backward
 
 
-def _roundings(measured: Measured) -> list[tuple[str, Measured]]:
+def _roundings(measured: PairFrequencies) -> list[tuple[str, PairFrequencies]]:
     """Return the frequencies as measured, and as what half precision may have made of others."""
     halves = [(name, _rounded(measured, name)) for name in reversed(HALVES) if _are_halves(measured, name)]
     if measured.held_in == "float32":
@@ -211,21 +211,21 @@ def _roundings(measured: Measured) -> list[tuple[str, Measured]]:
     return halves or [("", _rounded(measured, measured.held_in))]
 
 
-def _are_halves(measured: Measured, name: str) -> bool:
+def _are_halves(measured: PairFrequencies, name: str) -> bool:
     """Tell whether frequencies are numbers of a half precision, known so well that they are not so by chance."""
     sharp = (measured.error <= ROUNDOFF[name] / 4 * measured.inv_freq) & (measured.inv_freq > 0)
     held = rounded(measured.inv_freq, name)
     return int(np.count_nonzero(sharp)) >= SHARP and bool(np.all(np.abs(held - measured.inv_freq) <= measured.error))
 
 
-def _rounded(measured: Measured, name: str) -> Measured:
+def _rounded(measured: PairFrequencies, name: str) -> PairFrequencies:
     """Return the frequencies with what rounding them to half precision may have changed."""
     changed = 1.01 * ROUNDOFF[name] * measured.inv_freq
     least = SUBNORMAL if name == "float16" else 0.0
     return replace(measured, error=measured.error + np.where(measured.inv_freq > 0, np.maximum(changed, least), 0.0))
 
 
-def _amplitude(measured: Measured, fitted: Fitted) -> float:
+def _amplitude(measured: PairFrequencies, fitted: FrequencyForm) -> float:
     """Return what the type says, 1, or a short decimal, whichever the amplitude is."""
     for value in (fitted.attention_factor, 1.0):
         if value is not None and abs(value - measured.amplitude) <= measured.amplitude_error:

@@ -11,7 +11,7 @@ from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.sinusoids import (
     Complexes,
     Geometric,
-    Pairing,
+    SineColumns,
     Sinusoid,
     fitted_rows,
     geometric,
@@ -67,7 +67,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
             yield Guess(read, numbers, found.name, typed=typed, exact=found.exact, tolerance=tolerance)
 
 
-def _of_circles(circles: Complexes, at: Floats, pairing: Pairing, tolerance: float) -> list[Geometric]:
+def _of_circles(circles: Complexes, at: Floats, pairing: SineColumns, tolerance: float) -> list[Geometric]:
     """Return closed forms of frequencies that the row of the largest step may have, with a round scale."""
     half_width = (pairing.width - pairing.zeros) / 2
     row = int(np.argmax(np.abs(at)))

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from posenc_export.read.findings import finding
-from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, End, Errors, GraphInput, Inspection, Rounded
+from posenc_export.read.inspection import SCHEMA_VERSION, End, Errors, FoundEncoding, GraphInput, Inspection, Rounded
 
 
-def rotary(layers: Sequence[int], rope_theta: float = 10000.0, **parameters: Any) -> Encoding:
+def rotary(layers: Sequence[int], rope_theta: float = 10000.0, **parameters: Any) -> FoundEncoding:
     """Rotary angles in float32, in some layers."""
     named = {"rope_theta": rope_theta, "head_dim": 16, "rotary_dim": 16, "layout": "halves", **parameters}
-    return Encoding(
+    return FoundEncoding(
         "rotary",
         str(named.get("rope_type", "default")),
         {name: value for name, value in named.items() if name != "rope_type"},
@@ -26,14 +26,14 @@ def rotary(layers: Sequence[int], rope_theta: float = 10000.0, **parameters: Any
     )
 
 
-def table(rows: int, d_model: int = 64, **parameters: Any) -> Encoding:
+def table(rows: int, d_model: int = 64, **parameters: Any) -> FoundEncoding:
     """A learned table."""
     settings = {"rows": rows, "d_model": d_model, **parameters}
     where = (("/Gather",), (), ("wpe",), ("wpe.weight",))
-    return Encoding("learned", "table", settings, (), *where, "float32", rows, "range")
+    return FoundEncoding("learned", "table", settings, (), *where, "float32", rows, "range")
 
 
-def inspection(*encodings: Encoding, attentions: int = 0) -> Inspection:
+def inspection(*encodings: FoundEncoding, attentions: int = 0) -> Inspection:
     """A file with these encodings."""
     count = attentions or 1 + max((layer for e in encodings for layer in e.layers), default=-1)
     made = Inspection(SCHEMA_VERSION, "model.onnx", 10, {"": 20}, (), tuple(encodings))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from posenc.formulas.parts.frequencies import Frequencies
 from posenc.rope_types import default, linear, llama3, longrope, proportional, yarn
-from posenc_export.read.recognise.rotary_rows import Rows
+from posenc_export.read.recognise.rotary_rows import CosSinRows
 
 Settings = dict[str, float | int | bool | tuple[float, ...]]
 DTYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -35,13 +35,13 @@ class Made:
         made: Frequencies = FUNCTIONS[self.name].reference(self.dim, self.theta, 0, **self.settings)
         return made
 
-    def rows(self, count: int, dtype: str, angles: str = "float32") -> Rows:
+    def rows(self, count: int, dtype: str, angles: str = "float32") -> CosSinRows:
         """Return its table, with angles computed in one dtype and stored in another."""
         made, kind = self.frequencies, DTYPES[angles]
         positions = np.arange(count).astype(kind)
         angle = (positions[:, None] * made.inv_freq.astype(kind)).astype(np.float32)
         scale = np.float32(made.attention_factor)
-        return Rows((np.cos(angle) * scale).astype(DTYPES[dtype]), (np.sin(angle) * scale).astype(DTYPES[dtype]))
+        return CosSinRows((np.cos(angle) * scale).astype(DTYPES[dtype]), (np.sin(angle) * scale).astype(DTYPES[dtype]))
 
 
 def made_at(name: str, seed: int) -> Made:
@@ -76,6 +76,6 @@ def made_at(name: str, seed: int) -> Made:
     return Made(name, dim, 1e4 if name == "longrope" else theta, settings[name])
 
 
-def shown(rows: Rows) -> NDArray[np.float64]:
+def shown(rows: CosSinRows) -> NDArray[np.float64]:
     """Return cosines and sines side by side."""
     return np.concatenate([rows.cosine, rows.sine], axis=1).astype(np.float64)

@@ -24,7 +24,7 @@ from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
 from posenc_export.read.graph import Graph
 from posenc_export.read.graph.read import read_graph
-from posenc_export.read.inspection import Encoding, Finding, Inspection
+from posenc_export.read.inspection import Finding, FoundEncoding, Inspection
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.feeds import input_values
 from posenc_export.read.interpret.roles import roles_of
@@ -240,7 +240,7 @@ def _with(right: Right, changed: dict[str, Array]) -> onnx.ModelProto:
     return model
 
 
-def _frequencies(right: Right, encoding: Encoding) -> dict[str, Array]:
+def _frequencies(right: Right, encoding: FoundEncoding) -> dict[str, Array]:
     """Return the tensors of an encoding that hold its frequencies."""
     stored, width = _stored(right.model), encoding.parameters.get("rotary_dim", encoding.parameters.get("d_model"))
     found = {}
@@ -254,7 +254,7 @@ def _frequencies(right: Right, encoding: Encoding) -> dict[str, Array]:
     return found
 
 
-def _tables(right: Right, encoding: Encoding) -> dict[str, Array]:
+def _tables(right: Right, encoding: FoundEncoding) -> dict[str, Array]:
     """Return the tensors of an encoding that hold a row for each position."""
     stored = _stored(right.model)
     names = dict.fromkeys((*encoding.tensors, *encoding.stored))
@@ -274,7 +274,7 @@ def _back(table: Floats, axis: int, like: Array) -> Array:
     return np.moveaxis(table, 0, axis).astype(like.dtype)
 
 
-def _rotary_numbers(right: Right, encoding: Encoding) -> Iterator[Broken]:
+def _rotary_numbers(right: Right, encoding: FoundEncoding) -> Iterator[Broken]:
     """Yield other frequencies: in the tensors that hold them, or in tables that were made of them."""
     parameters = (
         r"rope_theta|rope_type|frequenc|factor|inv_freq|divisors|off-formula|close|positions \(|none of the known"
@@ -313,7 +313,7 @@ class _Angles:
     amplitude: float
 
 
-def _angles(right: Right, encoding: Encoding) -> _Angles | None:
+def _angles(right: Right, encoding: FoundEncoding) -> _Angles | None:
     tables = _tables(right, encoding)
     if not tables or encoding.rows is None or encoding.rows < 8:
         return None
@@ -361,7 +361,7 @@ def _bfloat16(array: Array) -> Array:
     return array.astype(ml_dtypes.bfloat16).astype(array.dtype)
 
 
-def _table_rows(right: Right, encoding: Encoding) -> Iterator[Broken]:
+def _table_rows(right: Right, encoding: FoundEncoding) -> Iterator[Broken]:
     """Yield tables with a wrong row, of another dtype, times a factor, with columns exchanged, or cut."""
     tables, rows = _tables(right, encoding), encoding.rows
     if not tables or rows is None or rows < 12:
@@ -396,7 +396,7 @@ def _exchange(rows: int, first: int, second: int) -> NDArray[np.int64]:
     return order
 
 
-def _added(right: Right, encoding: Encoding) -> Iterator[Broken]:
+def _added(right: Right, encoding: FoundEncoding) -> Iterator[Broken]:
     """Yield a file in which an encoding is no longer added, and one that reads it one row further on."""
     model = right.copy()
     places = {node.name or f"{node.op_type}#{i}": node for i, node in enumerate(model.graph.node)}
@@ -418,7 +418,7 @@ def _added(right: Right, encoding: Encoding) -> Iterator[Broken]:
         yield from _shifted_ids(right, encoding)
 
 
-def _shifted_ids(right: Right, encoding: Encoding) -> Iterator[Broken]:
+def _shifted_ids(right: Right, encoding: FoundEncoding) -> Iterator[Broken]:
     model = right.copy()
     for node in model.graph.node:
         if node.op_type == "Gather" and node.input[0] in encoding.stored:
@@ -435,7 +435,7 @@ def _shifted_ids(right: Right, encoding: Encoding) -> Iterator[Broken]:
             return
 
 
-def _masked(right: Right, encoding: Encoding) -> Iterator[Broken]:
+def _masked(right: Right, encoding: FoundEncoding) -> Iterator[Broken]:
     """Yield a file whose positions count all tokens, also those that a mask leaves out."""
     if not encoding.positions.startswith("mask "):
         return
@@ -456,7 +456,7 @@ def _masked(right: Right, encoding: Encoding) -> Iterator[Broken]:
             return
 
 
-def _slopes(right: Right, encoding: Encoding) -> Iterator[Broken]:
+def _slopes(right: Right, encoding: FoundEncoding) -> Iterator[Broken]:
     """Yield ALiBi with other slopes."""
     heads, stored = encoding.parameters.get("heads"), _stored(right.model)
     if not isinstance(heads, int):
@@ -836,7 +836,7 @@ def _sort(model: onnx.ModelProto) -> None:
     model.graph.node.extend(ordered)
 
 
-MAKERS: dict[str, tuple[Callable[[Right, Encoding], Iterator[Broken]], ...]] = {
+MAKERS: dict[str, tuple[Callable[[Right, FoundEncoding], Iterator[Broken]], ...]] = {
     "rotary": (_rotary_numbers, _table_rows, _masked),
     "sinusoidal": (_table_rows, _added, _masked),
     "learned": (_table_rows, _added, _masked),

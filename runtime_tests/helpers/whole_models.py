@@ -7,7 +7,7 @@ import onnxruntime
 
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
-from posenc_export.proof.generation import Callee, Writer
+from posenc_export.proof.generation import Callee, TokenWriter
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -18,7 +18,7 @@ def run_of(session: onnxruntime.InferenceSession) -> Run:
     return lambda feeds: dict(zip(names, session.run(None, dict(feeds)), strict=True))
 
 
-def writer_of(folder: Path, change: Callable[[Run], Run] = lambda run: run) -> Writer:
+def writer_of(folder: Path, change: Callable[[Run], Run] = lambda run: run) -> TokenWriter:
     """Return what writes tokens by the files of a bundle.
 
     Args:
@@ -27,7 +27,7 @@ def writer_of(folder: Path, change: Callable[[Run], Run] = lambda run: run) -> W
     """
     bundle = Bundle.read(folder)
     decoder, *encoders = (callee_of(one) for one in (bundle, *bundle.parts()))
-    return Writer(Callee(change(decoder.call), decoder.inputs), next(iter(encoders), None))
+    return TokenWriter(Callee(change(decoder.call), decoder.inputs), next(iter(encoders), None))
 
 
 def callee_of(bundle: Bundle) -> Callee:

@@ -13,7 +13,7 @@ import posenc_export
 from helpers.inspections import inspection, rotary, table
 from posenc_export.read.comparing.config import compare_config
 from posenc_export.read.comparing.parameters import numbers
-from posenc_export.read.inspection import Encoding
+from posenc_export.read.inspection import FoundEncoding
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 4096}
 LLAMA = {"model_type": "llama", "rope_theta": 10000.0, **SIZES}
@@ -32,7 +32,7 @@ GEMMA = {
 SMOLLM3 = {**LLAMA, "model_type": "smollm3", "no_rope_layers": [1, 1, 1, 0]}
 
 
-def said(folder: Path, config: dict[str, Any], *encodings: Encoding, attentions: int = 0) -> list[tuple[str, str]]:
+def said(folder: Path, config: dict[str, Any], *encodings: FoundEncoding, attentions: int = 0) -> list[tuple[str, str]]:
     """The names and the words of what is found."""
     (folder / "config.json").write_text(json.dumps(config))
     findings = compare_config(inspection(*encodings, attentions=attentions), folder)
@@ -52,7 +52,7 @@ def said(folder: Path, config: dict[str, Any], *encodings: Encoding, attentions:
     ],
     ids=["llama", "yarn", "yarn-factor", "gemma3", "nope", "bert", "part-elsewhere"],
 )
-def test_what_is_right_has_no_finding(tmp_path: Path, config: dict[str, Any], encodings: list[Encoding]) -> None:
+def test_what_is_right_has_no_finding(tmp_path: Path, config: dict[str, Any], encodings: list[FoundEncoding]) -> None:
     assert said(tmp_path, config, *encodings, attentions=int(config.get("num_hidden_layers", 0))) == []
 
 
@@ -138,7 +138,7 @@ def test_rows_of_an_image_of_one_size_are_a_learned_table(tmp_path: Path) -> Non
     ids=["first_feature", "truncate", "dynamic", "theta", "factor", "layout", "attention_factor", "rotary_dim"],
 )
 def test_a_parameter_that_differs_is_named(
-    tmp_path: Path, config: dict[str, Any], encoding: Encoding, words: str
+    tmp_path: Path, config: dict[str, Any], encoding: FoundEncoding, words: str
 ) -> None:
     assert ("parameter", words) in said(tmp_path, config, encoding)
 

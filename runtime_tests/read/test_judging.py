@@ -9,7 +9,7 @@ from ml_dtypes import bfloat16
 
 from helpers.inspections import inspection, rotary, table
 from posenc_export.read.errors_by_position import curve, errors_by_position
-from posenc_export.read.inspection import Encoding, End, GraphInput
+from posenc_export.read.inspection import End, FoundEncoding, GraphInput
 from posenc_export.read.judging import fixed_axes, judged
 from posenc_export.read.layers import attentions_after, attentions_of, layers_of
 from posenc_export.read.operator_forms import form_findings
@@ -25,7 +25,7 @@ def exact(positions: Any) -> Any:
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def said(*encodings: Encoding, **values: Any) -> list[tuple[str, str]]:
+def said(*encodings: FoundEncoding, **values: Any) -> list[tuple[str, str]]:
     return [(entry.name, entry.detail) for entry in judged(replace(inspection(*encodings), **values))]
 
 

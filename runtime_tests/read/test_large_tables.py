@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from helpers.costs import cost_of_inspecting
 from helpers.large_decoders import Decoder, change_row, write_decoder
-from posenc.formulas.parts.turned import rows_of
+from posenc.formulas.parts.cos_sin_rows import rows_of
 from posenc_export.read.errors_by_position import Floats
 from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
 from posenc_export.read.graph.read import read_graph
 from posenc_export.read.graph.store import MAPPED, part_of
-from posenc_export.read.inspection import SCHEMA_VERSION, Encoding, Errors, Inspection
+from posenc_export.read.inspection import SCHEMA_VERSION, Errors, FoundEncoding, Inspection
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.recognise.rotary_rows import MANY
@@ -103,7 +103,7 @@ class TestTableErrors:
 def test_sampled_rows_are_said_to_be() -> None:
     errors = Errors((0, 9), (0.0, 1e-7), 1e-3, None, sampled=8192, tensor="cos")
     where = ((), (), ("cos",), ("cos",))
-    encoding = Encoding("rotary", "default", {}, (), *where, "float32", 131072, "range", error=1e-7, errors=errors)
+    encoding = FoundEncoding("rotary", "default", {}, (), *where, "float32", 131072, "range", error=1e-7, errors=errors)
     inspection = Inspection(SCHEMA_VERSION, "m.onnx", 1, {}, (), (encoding,))
     words = "  error against float64, of 8,192 sampled rows of 131,072: at most 1e-07, at position 9"
     assert words in list(body_lines(inspection))

@@ -13,7 +13,7 @@ from helpers.shared import Cli
 from helpers.small_decoders import Decoder, saved
 from posenc.formulas.alibi import slopes_of
 from posenc_export.read.comparing.config import compare_config
-from posenc_export.read.inspection import Encoding, Inspection, Taken
+from posenc_export.read.inspection import FoundEncoding, Inspection, Taken
 from posenc_export.read.judging import judged
 
 LLAMA = {
@@ -24,7 +24,9 @@ LLAMA = {
     "max_position_embeddings": 2048,
     "rope_theta": 10000.0,
 }
-UNKNOWN = Encoding("not recognised", "Mul", {}, (), ("/Mul",), (), ("x",), (), "float32", None, "range", shape=(1, 13))
+UNKNOWN = FoundEncoding(
+    "not recognised", "Mul", {}, (), ("/Mul",), (), ("x",), (), "float32", None, "range", shape=(1, 13)
+)
 
 
 def said(folder: Path, config: dict[str, Any], made: Inspection) -> list[tuple[str, str, str]]:
@@ -32,10 +34,12 @@ def said(folder: Path, config: dict[str, Any], made: Inspection) -> list[tuple[s
     return [(entry.name, entry.severity, entry.detail) for entry in compare_config(made, folder)]
 
 
-def alibi(heads: int, layers: tuple[int, ...] = (0,), **parameters: Any) -> Encoding:
+def alibi(heads: int, layers: tuple[int, ...] = (0,), **parameters: Any) -> FoundEncoding:
     settings = {"heads": heads, "form": "last_key", **parameters}
     places = tuple(f"/{layer}/Add" for layer in layers)
-    return Encoding("alibi", "last_key", settings, (), places, layers, ("b",), ("slopes",), "float32", None, "range")
+    return FoundEncoding(
+        "alibi", "last_key", settings, (), places, layers, ("b",), ("slopes",), "float32", None, "range"
+    )
 
 
 def mpt(heads: int, layers: int = 1) -> dict[str, Any]:
@@ -80,9 +84,9 @@ T5 = {"model_type": "t5", "d_model": 64, "num_heads": 4, "d_kv": 16, "num_layers
 BIAS = {"heads": 4, "num_buckets": 32, "max_distance": 128}
 
 
-def t5(layers: tuple[int, ...], *, bidirectional: bool) -> Encoding:
+def t5(layers: tuple[int, ...], *, bidirectional: bool) -> FoundEncoding:
     settings = {**BIAS, "bidirectional": bidirectional}
-    return Encoding("t5", "buckets", settings, (), ("/Add",), layers, ("b",), ("w",), "float32", None, "range")
+    return FoundEncoding("t5", "buckets", settings, (), ("/Add",), layers, ("b",), ("w",), "float32", None, "range")
 
 
 def test_a_whole_file_has_all_parts_of_its_model(tmp_path: Path) -> None:

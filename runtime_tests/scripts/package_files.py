@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
 from posenc_export.common.errors import BadInput
-from posenc_export.read.inspection import Encoding, Inspection
+from posenc_export.read.inspection import FoundEncoding, Inspection
 
 PAGE = Path(__file__).parents[2] / "docs" / "inspect.md"
 PART = "packages"
@@ -119,7 +119,7 @@ def is_right(inspection: Inspection, held: Held | None) -> bool:
     return found == [(held.family, held.rows)] and ends == ([] if held.end is None else [held.end])
 
 
-def words_of(encoding: Encoding) -> str:
+def words_of(encoding: FoundEncoding) -> str:
     """Return an encoding in a cell of the table."""
     parameters = ", ".join(f"{name} {value}" for name, value in encoding.parameters.items())
     return f"{encoding.family} ({encoding.name}), {encoding.rows} rows: {parameters}"

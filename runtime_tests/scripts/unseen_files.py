@@ -33,7 +33,7 @@ from helpers.foreign.exporters import transformers_exporter, without_traces
 from helpers.foreign.models import BASE, BOTH, ROWS, Settings, learned, rotary
 from helpers.foreign.scored import matched, merged
 from helpers.foreign.truth import End, Held, Truth
-from posenc_export.read.inspection import Encoding
+from posenc_export.read.inspection import FoundEncoding
 
 EXPORT_SECONDS = 60
 TRACED, LENGTHS = 11, (11, 7, 19)
@@ -990,7 +990,7 @@ def kind_of_miss(words: str) -> str:
     return "missing" if is_missing else "other"
 
 
-def spread(entries: Sequence[Encoding]) -> list[Encoding]:
+def spread(entries: Sequence[FoundEncoding]) -> list[FoundEncoding]:
     """Return encodings before all layers once for each node: one table may serve an encoder and a decoder."""
     return [replace(entry, nodes=(node,)) for entry in entries for node in entry.nodes or ("",)]
 

@@ -15,7 +15,7 @@ from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.errors import BadInput
-from posenc_export.proof.generation import Call, Callee, Writer, steps
+from posenc_export.proof.generation import Call, Callee, TokenWriter, steps
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
 
 
@@ -63,7 +63,7 @@ class CausalModel:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
         ends = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
         rows: list[list[int]] = [[] for _ in prompts]
-        writer = Writer(Callee(self.call, self.inputs))
+        writer = TokenWriter(Callee(self.call, self.inputs))
         for logits in steps(writer, Generation(tuple(map(tuple, prompts)), ()), rows, max_new_tokens):
             for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
                 row.append(token)

@@ -40,7 +40,7 @@ class Callee:
 
 
 @dataclass(frozen=True)
-class Writer:
+class TokenWriter:
     """What writes tokens.
 
     Args:
@@ -53,7 +53,7 @@ class Writer:
 
 
 def recorded(
-    writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
+    writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
 ) -> tuple[Generation, ...]:
     """Return what a module writes behind each prompt alone, and behind all of them in one padded batch.
 
@@ -67,7 +67,7 @@ def recorded(
     return (*alone, _record(writer, prompts, count, begins))
 
 
-def _record(writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:
+def _record(writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:
     rows: list[list[int]] = [[] for _ in prompts]
     generation = Generation(tuple(map(tuple, prompts)), (), tuple(begins))
     for logits in steps(writer, generation, rows, count):
@@ -76,7 +76,7 @@ def _record(writer: Writer, prompts: Sequence[Sequence[int]], count: int, begins
     return Generation(generation.prompts, tuple(map(tuple, rows)), generation.begins)
 
 
-def differences(writer: Writer, generation: Generation) -> tuple[list[str], list[str]]:
+def differences(writer: TokenWriter, generation: Generation) -> tuple[list[str], list[str]]:
     """Return where a graph writes another token, and where it may since two logits are as good as equal."""
     wrong: list[str] = []
     near: list[str] = []
@@ -100,7 +100,9 @@ def _place(step: int, number: int, alone: bool) -> str:
     return f"token {step}" if alone else f"token {step} of prompt {number} in a padded batch"
 
 
-def steps(writer: Writer, generation: Generation, rows: Sequence[Sequence[int]], count: int) -> Iterator[np.ndarray]:
+def steps(
+    writer: TokenWriter, generation: Generation, rows: Sequence[Sequence[int]], count: int
+) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
     prompts, decoder = generation.prompts, writer.decoder
     encoded = {} if writer.encoder is None else _encoded(writer.encoder, prompts)

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from posenc_export.read.extend.result import Extended
     from posenc_export.read.findings import FINDINGS, USUAL, finding_words
     from posenc_export.read.inspect import InspectOptions, inspect_file
-    from posenc_export.read.inspection import Encoding, Finding, Inspection
+    from posenc_export.read.inspection import Finding, FoundEncoding, Inspection
     from posenc_export.read.report.schema import inspection_json
     from posenc_export.read.report.text import body_lines, finding_lines, head_lines, parameters_in_words, verdict_line
 
 __all__ = [
     "FINDINGS",
     "USUAL",
-    "Encoding",
     "ExtendOptions",
     "Extended",
     "Finding",
+    "FoundEncoding",
     "InspectOptions",
     "Inspection",
     "body_lines",
@@ -59,7 +59,7 @@ __getattr__ = door(
         "extend.result": "Extended",
         "findings": "FINDINGS USUAL finding_words",
         "inspect": "InspectOptions inspect_file",
-        "inspection": "Encoding Finding Inspection",
+        "inspection": "FoundEncoding Finding Inspection",
         "report.schema": "inspection_json",
         "report.text": "body_lines finding_lines head_lines parameters_in_words verdict_line",
     },

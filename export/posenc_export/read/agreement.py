@@ -21,7 +21,7 @@ LINES = ((1, 0), (2, -1), (2, 0), (1, 1), (1, -1), (2, 1))
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultAtLength:
     """What is wrong at a length.
 
     Args:
@@ -50,7 +50,7 @@ class Follows:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class ShortLengths:
     """What holds at two short lengths.
 
     Args:
@@ -66,7 +66,7 @@ class Baseline:
     changing: frozenset[tuple[str, int, int]]
 
 
-def baseline(first: Run, second: Run) -> Baseline:
+def baseline(first: Run, second: Run) -> ShortLengths:
     """Return what holds in two runs of different lengths."""
     # branches may differ between lengths: what is in one run alone says nothing
     others = {key_of(meeting): meeting for meeting in second.meetings}
@@ -78,30 +78,30 @@ def baseline(first: Run, second: Run) -> Baseline:
         key_of(meeting) for meeting, other in pairs if _reads_once(first, meeting) and _reads_once(second, other)
     )
     changing = _changing(first, aligned) & _changing(second, aligned)
-    return Baseline(aligned, follows, once, changing)
+    return ShortLengths(aligned, follows, once, changing)
 
 
-def fault(run: Run, base: Baseline) -> Fault | None:
+def fault(run: Run, base: ShortLengths) -> FaultAtLength | None:
     """Return what is wrong in a run with position values, None where all is as at short lengths."""
     if run.stopped is not None:
         # the node that refuses is the last in the list
         record = run.nodes[-1]
-        return Fault("refuses", record.node, run.stopped[0], record) if touches_positions(run) else None
+        return FaultAtLength("refuses", record.node, run.stopped[0], record) if touches_positions(run) else None
     for meeting in run.meetings:
         reason = _misaligned(meeting, base.aligned.get(key_of(meeting), frozenset()))
         if reason is not None:
-            return Fault("broadcasts", meeting.node, reason, meeting)
+            return FaultAtLength("broadcasts", meeting.node, reason, meeting)
         reason = _overrun(meeting)
         if reason is not None:
-            return Fault("overruns", meeting.node, reason, meeting)
+            return FaultAtLength("overruns", meeting.node, reason, meeting)
         # digits of positions are read again, but what is made of them is not
         if key_of(meeting) in base.once and not _reads_once(run, meeting) and _repeats(run, base):
-            return Fault("repeats", meeting.node, "rows of its table are read more than once", meeting)
+            return FaultAtLength("repeats", meeting.node, "rows of its table are read more than once", meeting)
     meetings = {key_of(meeting): meeting for meeting in run.meetings}
     for item in base.follows:
         reason = _parted(run, meetings.get(item.node), item)
         if reason is not None:
-            return Fault("broadcasts", meetings[item.node].node, reason, meetings[item.node])
+            return FaultAtLength("broadcasts", meetings[item.node].node, reason, meetings[item.node])
     return None
 
 
@@ -200,7 +200,7 @@ def _changing(run: Run, aligned: Mapping[str, frozenset[tuple[int, int, int]]]) 
     return frozenset((key_of(meeting), i, axis) for meeting, i, axis in places if _differs(meeting, i, axis) is True)
 
 
-def _repeats(run: Run, base: Baseline) -> bool:
+def _repeats(run: Run, base: ShortLengths) -> bool:
     """Return whether a position value has the same numbers in its last two places, unlike at short lengths."""
     meetings = {key_of(meeting): meeting for meeting in run.meetings}
     places = ((meetings[key], i, axis) for key, i, axis in base.changing if key in meetings)

@@ -13,7 +13,7 @@ from posenc_export.read.interpret.state import is_data
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary_operators import is_rotation, rotary_tables
-from posenc_export.read.recognise.rotary_rows import Rows
+from posenc_export.read.recognise.rotary_rows import CosSinRows
 from posenc_export.read.recognise.trails import is_float
 from posenc_export.read.values import Array, Constant, Position, Run, Value
 
@@ -47,7 +47,7 @@ def bad_numbers(run: Run, named: Iterable[Named]) -> Iterator[Finding]:
             yield finding("not-finite", name, f"a table of positions has a number that is none, first in row {place:,}")
 
 
-def _odd_row(rows: Rows) -> str:
+def _odd_row(rows: CosSinRows) -> str:
     """Return what is wrong with the row that is farthest from a rotation."""
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.square(rows.cosine.astype(np.float64)) + np.square(rows.sine.astype(np.float64))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from posenc_export.read.agreement import Baseline, Beyond, baseline, fault
+from posenc_export.read.agreement import Beyond, ShortLengths, baseline, fault
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
@@ -31,7 +31,7 @@ VALUE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
-class End:
+class AxisEnd:
     """Where positions of a graph end.
 
     Args:
@@ -61,7 +61,7 @@ class Searched:
         reason: why nothing is known of longer ones, in words; nothing where an end was met, or the longest was tried.
     """
 
-    end: End | None
+    end: AxisEnd | None
     right: int | None
     reason: str = ""
 
@@ -89,7 +89,7 @@ class _Search:
 
 def find_end(
     graph: Graph, sizes: Mapping[str, int] | None = None, max_length: int = MAX_LENGTH, budget: Budget | None = None
-) -> End | None:
+) -> AxisEnd | None:
     """Return where positions of a graph end, by bisection; None where no end was met, as `search_end` says why.
 
     Args:
@@ -171,10 +171,10 @@ def _only(search: _Search, length: int) -> Searched | None:
         return None
     reason, node = run.stopped
     words = f"of the lengths that were tried this one alone goes through: {reason}"
-    return Searched(End(search.axis, length, "refuses", node, words, run.nodes[-1]), length)
+    return Searched(AxisEnd(search.axis, length, "refuses", node, words, run.nodes[-1]), length)
 
 
-def _bisect(search: _Search, base: Baseline, right: int, beyond: tuple[int, Run]) -> Searched:
+def _bisect(search: _Search, base: ShortLengths, right: int, beyond: tuple[int, Run]) -> Searched:
     """Return the end between a length that is right and one that is not, with the run there."""
     wrong, run = beyond
     why, stopped, guesses = fault(run, base), run.stopped, _guesses(run, base)
@@ -191,10 +191,10 @@ def _bisect(search: _Search, base: Baseline, right: int, beyond: tuple[int, Run]
         # positions have no part in what stops the graph there: they do not end, and nothing longer can be tried
         reason, node = stopped or ("", "")
         return Searched(None, right, f"at {wrong}, it stops for another reason: {node}: {reason}")
-    return Searched(End(search.axis, right, why.beyond, why.node, why.reason, why.record), right)
+    return Searched(AxisEnd(search.axis, right, why.beyond, why.node, why.reason, why.record), right)
 
 
-def _guesses(run: Run, base: Baseline) -> list[int]:
+def _guesses(run: Run, base: ShortLengths) -> list[int]:
     """Return lengths at which the end may be: sizes of tables say it sooner than bisection."""
     why = fault(run, base)
     if why is None:

@@ -15,10 +15,10 @@ from posenc_export.read.graph.live import live
 from posenc_export.read.inputs import taken, unsaid
 from posenc_export.read.inspection import (
     Attended,
-    Encoding,
     End,
     Errors,
     Finding,
+    FoundEncoding,
     GraphInput,
     Inspection,
     NotJudged,
@@ -159,8 +159,8 @@ def _broken(ends: tuple[End, ...], named: Sequence[Named], measuring: Measuring)
 
 
 def _as_far(
-    encodings: Sequence[Encoding], named: Sequence[Named], ends: Sequence[End], measuring: Measuring
-) -> tuple[Encoding, ...]:
+    encodings: Sequence[FoundEncoding], named: Sequence[Named], ends: Sequence[End], measuring: Measuring
+) -> tuple[FoundEncoding, ...]:
     """Return encodings whose errors are those of all positions that a call can have, where the graph counts them."""
     last = [end.last_right if end.last_right is not None else end.tried for end in ends if end.axis == "length"]
     limit = min(last, default=FAR)
@@ -179,7 +179,7 @@ def _of_any_runtime(errors: Errors | None, named: Named) -> Errors | None:
     return replace(errors, errors=tuple(error + ULP if error else error for error in errors.errors))
 
 
-def _measured_to(encoding: Encoding, entry: Named, limit: int, measuring: Measuring) -> Encoding:
+def _measured_to(encoding: FoundEncoding, entry: Named, limit: int, measuring: Measuring) -> FoundEncoding:
     errors = _of_any_runtime(measuring.errors(entry, limit), entry)
     return encoding if errors is None else replace(encoding, errors=errors, error=max(errors.errors))
 
@@ -247,13 +247,13 @@ def _may_be_a_side(named: Named) -> bool:
 
 def _encoding(
     named: Named, run: Run, layers_at: Callable[[Iterable[int]], tuple[int, ...]], measuring: Measuring
-) -> Encoding:
+) -> FoundEncoding:
     """Return an encoding as an inspection has it, with its layers and its errors."""
     form = named.form
     places = {node.node: place for place, node in enumerate(run.nodes)}
     layers = layers_at(places[node] for node in named.nodes if node in places)
     errors = _of_any_runtime(measuring.errors(named), named)
-    return Encoding(
+    return FoundEncoding(
         family=form.family,
         name=form.name,
         parameters=dict(form.parameters),

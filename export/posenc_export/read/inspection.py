@@ -89,7 +89,7 @@ class Rounded:
 
 
 @dataclass(frozen=True)
-class Encoding:
+class FoundEncoding:
     """An encoding of a file.
 
     Args:
@@ -256,7 +256,7 @@ class Inspection:
     nodes: int
     opsets: Mapping[str, int]
     inputs: tuple[GraphInput, ...]
-    encodings: tuple[Encoding, ...] = ()
+    encodings: tuple[FoundEncoding, ...] = ()
     ends: tuple[End, ...] = ()
     attentions: int = 0
     attended: tuple[Attended, ...] = ()

@@ -8,9 +8,9 @@ from posenc_export.read.comparing.parameters import layers_named
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import (
     UNMEASURED,
-    Encoding,
     End,
     Finding,
+    FoundEncoding,
     GraphInput,
     Inspection,
     NotJudged,
@@ -102,7 +102,7 @@ def unjudged_findings(entries: Sequence[NotJudged], is_strict: bool) -> Iterator
         yield finding("not-judged", others[0].place, f"{len(others)} more places were not judged", severity)
 
 
-def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
+def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
     if encoding.name == NO_POSITION:
         yield finding("no-position", encoding.where, f"{encoding.family}: every position gets the same numbers")
         return
@@ -142,7 +142,7 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
 
 
-def _holds_its_own(encoding: Encoding) -> bool:
+def _holds_its_own(encoding: FoundEncoding) -> bool:
     """Return whether an encoding is rows that follow no formula: whatever is stored is right."""
     return encoding.name in TRAINED or encoding.traits.is_trained
 
@@ -177,7 +177,7 @@ def excused(position: int, dtype: str) -> float:
     return position * FLOAT32 + ROUNDOFF.get(dtype, 0.0)
 
 
-def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding]:
+def _unnamed(encodings: Sequence[FoundEncoding], is_strict: bool) -> Iterator[Finding]:
     """Yield a finding for values that no recogniser knows, and a last one for those that are too many."""
     severity: Severity = "error" if is_strict else "note"
     # a vocoder has hundreds of sines
@@ -189,7 +189,7 @@ def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding
         yield finding("not-recognised", others[0].where_it_meets, words, severity)
 
 
-def unnamed_words(encoding: Encoding) -> str:
+def unnamed_words(encoding: FoundEncoding) -> str:
     """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
     if encoding.name.startswith(TOLD):
         value = f"{encoding.dtype}{list(encoding.shape)} meets data here: " if encoding.shape else ""

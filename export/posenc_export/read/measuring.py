@@ -47,7 +47,7 @@ MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 SEEN = 5
 """Positions behind a seam that a call has."""
-HELD = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
+TABLE_DTYPES = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
 """Element types of tables, the narrowest first."""
 LARGEST = 1 << 27
 """Bytes of a value in a whole call that is read to see whether a wrong position is one."""
@@ -104,8 +104,10 @@ class Measuring:
         if named.rows is None:
             return ""
         values = [self.run.values.get(name) for name in (*named.stored, *named.tensors)]
-        tables = [v for v in values if isinstance(v, Constant) and named.rows in v.shape and v.dtype.name in HELD]
-        return min((str(table.dtype.name) for table in tables), key=HELD.index, default="")
+        tables = [
+            v for v in values if isinstance(v, Constant) and named.rows in v.shape and v.dtype.name in TABLE_DTYPES
+        ]
+        return min((str(table.dtype.name) for table in tables), key=TABLE_DTYPES.index, default="")
 
     def breaks_at(self, named: Named) -> tuple[int, str] | None:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""

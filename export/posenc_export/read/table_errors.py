@@ -54,7 +54,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RowErrors:
     """The errors of the rows that were measured.
 
     Args:
@@ -109,7 +109,7 @@ class _Table:
         return replace(self, array=self.array[:0, :0].copy())
 
 
-def table_errors(tables: Iterable[tuple[str, Array]], exact: Exact, some: Indices, effort: Effort) -> Measured | None:
+def table_errors(tables: Iterable[tuple[str, Array]], exact: Exact, some: Indices, effort: Effort) -> RowErrors | None:
     """Return the errors of tables with a row for each position; None where none has rows like those of the form.
 
     Args:
@@ -136,7 +136,7 @@ def table_errors(tables: Iterable[tuple[str, Array]], exact: Exact, some: Indice
     if total is None:
         return None
     positions = np.flatnonzero(total.seen)
-    return Measured(positions, total.errors[positions], int(total.everywhere.sum()), total.name)
+    return RowErrors(positions, total.errors[positions], int(total.everywhere.sum()), total.name)
 
 
 def _matched(tables: Iterable[tuple[str, Array]], some: Indices, expected: Floats) -> Iterator[_Table]:

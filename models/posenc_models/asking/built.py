@@ -23,7 +23,7 @@ from posenc_models.asking.intercepting import intercepted
 from posenc_models.asking.load import library_of, quiet, said
 from posenc_models.asking.model import CannotAsk, Disagrees, Function, Question
 from posenc_models.config.encodings.described import names_that_end
-from posenc_models.config.encodings.parts import Part, choose_part
+from posenc_models.config.encodings.parts import ConfigPart, choose_part
 from posenc_models.config.encodings.rows import Row
 from posenc_models.config.foreign import HfConfig, HfModule
 from posenc_models.config.settings import Json
@@ -40,7 +40,7 @@ class Built:
     """A model's own modules of a part, all zeros, with the row that was read of it."""
 
     model: nn.Module
-    part: Part
+    part: ConfigPart
     row: Row
     config: HfConfig
     library: str
@@ -66,7 +66,7 @@ class Built:
         return [name for name, module in self.model.named_modules() if re.search(classes, type(module).__name__)]
 
 
-def part_of(question: Question) -> tuple[Part, Row]:
+def part_of(question: Question) -> tuple[ConfigPart, Row]:
     """Return the part that a question is about, and its row."""
     part = choose_part(question.content, question.part or None)
     if part is None or part.row is None:
@@ -74,7 +74,7 @@ def part_of(question: Question) -> tuple[Part, Row]:
     return part, part.row
 
 
-def config_of(content: Json, part: Part) -> HfConfig:
+def config_of(content: Json, part: ConfigPart) -> HfConfig:
     """Return the config of a part, from the whole config: its class may fill in what the part leaves out."""
     name = library_of()
     inner: HfConfig | None = load.config_of(content, name)

@@ -21,7 +21,7 @@ PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
 @dataclass(frozen=True)
-class Axes:
+class RotationAxes:
     """Where batch, heads and length lie in a place of a rotation; None for an axis that does not exist."""
 
     batch: int | None
@@ -47,7 +47,7 @@ class LayerRotations:
     trace: MetaModel
     layer: int
     head_dim: int
-    axes: tuple[Axes, ...]
+    axes: tuple[RotationAxes, ...]
     several: tuple[int, ...] = ()
     last: bool = False
 
@@ -159,24 +159,24 @@ def _places(calls: Sequence[RotaryCall]) -> list[tuple[RotaryCall, int]]:
     return [(call, i) for call in calls for i in range(len(call.places))]
 
 
-def axes_of(calls: Sequence[RotaryCall], sizes: tuple[int, int]) -> list[Axes]:
+def axes_of(calls: Sequence[RotaryCall], sizes: tuple[int, int]) -> list[RotationAxes]:
     """Return the axes of what is rotated, by (batch, length): of queries, and of keys where they have a place."""
     batch, length = sizes
     places = [place for call in calls for place in call.places][:2]
     return [_axes_of(place, batch, length) for place in places]
 
 
-def _axes_of(place: RotatedArgument, batch: int, length: int) -> Axes:
+def _axes_of(place: RotatedArgument, batch: int, length: int) -> RotationAxes:
     """Return where batch, heads and length are among the axes of a place; raise CannotAsk where they are not."""
     outer = place.shape[:-1]
     if length not in outer or len(outer) > 3:
         raise CannotAsk(f"the model rotates an array of {' x '.join(map(str, place.shape))}, without a length axis")
     at = {length: outer.index(length), batch: outer.index(batch) if batch in outer else None}
     heads = next((i for i in range(len(outer)) if i not in at.values()), None)
-    return Axes(at[batch], heads, outer.index(length), place.shape[-1], place.first)
+    return RotationAxes(at[batch], heads, outer.index(length), place.shape[-1], place.first)
 
 
-def _wide(x: Array, axes: Axes, call: RotaryCall, last: bool = False) -> Array:
+def _wide(x: Array, axes: RotationAxes, call: RotaryCall, last: bool = False) -> Array:
     """Return heads in the model's own width: cut, or with zeros behind them, or before them where they come last."""
     own, width = call.head_dim or axes.width, x.shape[-1]
     if width in (axes.width, own) or (call.head_dim is None and axes.width < width):
@@ -187,7 +187,7 @@ def _wide(x: Array, axes: Axes, call: RotaryCall, last: bool = False) -> Array:
     return wide
 
 
-def _rotated(call: RotaryCall, role: int, axes: Axes, x: Array) -> Array:
+def _rotated(call: RotaryCall, role: int, axes: RotationAxes, x: Array) -> Array:
     """Return heads rotated by a function of the model: (batch, heads, seq, width) -> the same."""
     first = axes.first if axes.width < x.shape[-1] else 0
     part = x[..., first : first + axes.width]
@@ -207,7 +207,7 @@ def _why_not(call: RotaryCall, width: int) -> str:
     return f"{call.function.__name__} takes no heads of {width} features"
 
 
-def _again(call: RotaryCall, role: int, axes: Axes, x: Array) -> Array:
+def _again(call: RotaryCall, role: int, axes: RotationAxes, x: Array) -> Array:
     """Call a function of the model as it was called for queries, or for keys, with our heads."""
     # ours is (batch, heads, length, width): its axes in the model's order, those that the model lacks behind them
     own = (axes.batch, axes.heads, axes.length)

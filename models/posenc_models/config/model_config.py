@@ -10,7 +10,7 @@ from typing import Self
 
 from posenc.strict_json import read_json
 from posenc_models.config.encodings.described import spec_settings
-from posenc_models.config.encodings.parts import Part, choose_part
+from posenc_models.config.encodings.parts import ConfigPart, choose_part
 from posenc_models.config.encodings.rows import Row
 from posenc_models.config.params import as_config, is_params
 from posenc_models.config.rope.by_type import ALL, SCHEME, configs_by_type
@@ -34,7 +34,7 @@ class ModelConfig:
 
     content: Json
     path: Path | None = None
-    part: Part | None = None
+    part: ConfigPart | None = None
     rotary: RotaryConfig | None = None
     by_type: Mapping[str, RotaryConfig] = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posenc_models.config.encodings.described import parameters_of
-from posenc_models.config.encodings.parts import Part, parts_of
+from posenc_models.config.encodings.parts import ConfigPart, parts_of
 from posenc_models.config.encodings.rows import Row
 from posenc_models.config.model_config import ModelConfig
 from posenc_models.config.params import in_its_words, is_params, notes_on
@@ -102,7 +102,7 @@ def read_config(
 
 
 def _described(
-    config: ModelConfig, part: Part, row: Row, overrides: Mapping[str, object], positions: str | None
+    config: ModelConfig, part: ConfigPart, row: Row, overrides: Mapping[str, object], positions: str | None
 ) -> Reading:
     """Return what the row of a model type says of its config."""
     unread_keys = check_row_keys(part, row, config.content)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from posenc_models.config.accounts import AGREEING, LISTED, KeyAccount, account, fields_of_class, taken, words_in
 from posenc_models.config.encodings import ENCODINGS
 from posenc_models.config.encodings.diffusion import DIFFUSION
-from posenc_models.config.encodings.parts import CLASS, Part
+from posenc_models.config.encodings.parts import CLASS, ConfigPart
 from posenc_models.config.encodings.rows import LENGTH, Row
 from posenc_models.config.encodings.temperature import TEMPERATURES
 from posenc_models.config.keys import Key
@@ -120,7 +120,7 @@ def _same_as(parameters: Mapping[str, object]) -> dict[str, tuple[object, ...]]:
     }
 
 
-def check_row_keys(part: Part, row: Row, whole: Json) -> dict[str, str]:
+def check_row_keys(part: ConfigPart, row: Row, whole: Json) -> dict[str, str]:
     """Return the origin of what was not read of the config of a type that is read by its table.
 
     Raises ValueError, in one line, for keys that may change positions and were not read, and where the config names

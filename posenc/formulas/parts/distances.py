@@ -10,7 +10,7 @@ from posenc.ports import Array, Integers
 
 
 @dataclass(frozen=True)
-class ByDistance:
+class DistanceValues:
     """Numbers of distances key - query: values[..., d - first] at the distance d."""
 
     first: int
@@ -21,7 +21,7 @@ class ByDistance:
         return self.first + np.arange(self.values.shape[-1])
 
 
-def by_distance(matrix: Array) -> ByDistance | None:
+def by_distance(matrix: Array) -> DistanceValues | None:
     """Return a matrix (.., queries, keys) by the distance of its places; None where diagonals hold several numbers."""
     queries, keys = matrix.shape[-2:]
     if queries + keys < 4:
@@ -31,4 +31,4 @@ def by_distance(matrix: Array) -> ByDistance | None:
     places = np.arange(keys) - np.arange(queries)[:, None] + queries - 1
     if not np.array_equal(values[..., places], matrix):
         return None
-    return ByDistance(1 - queries, values)
+    return DistanceValues(1 - queries, values)

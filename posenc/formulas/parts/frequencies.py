@@ -17,7 +17,7 @@ class Frequencies:
     attention_factor: float = 1.0
 
 
-def roformer(dim: int, rope_theta: float) -> Floats:
+def rope_frequencies(dim: int, rope_theta: float) -> Floats:
     """Return theta_i = rope_theta^(-2 (i - 1) / dim), i = 1, ..., dim / 2 (arXiv:2104.09864, equation 15)."""
     i = np.arange(1, dim // 2 + 1)
     return np.asarray(np.exp(-2 * (i - 1) / dim * np.log(float(rope_theta))))

@@ -35,7 +35,7 @@ def tolerance_of(spacing: float, rows: float) -> float:
 
 
 @dataclass(frozen=True)
-class Pairing:
+class SineColumns:
     """Where a row of `width` columns has its sines and cosines.
 
     Args:
@@ -87,20 +87,20 @@ class Waves:
         phase: of each pair in the first row.
     """
 
-    pairing: Pairing
+    pairing: SineColumns
     amplitude: float
     frequency: Floats
     phase: Floats
 
 
-def pairings(rows: Floats) -> Iterator[Pairing]:
+def pairings(rows: Floats) -> Iterator[SineColumns]:
     """Give the ways in which columns may be paired: those of the papers first."""
     width = rows.shape[1]
     trailing = int(width > 2 and width % 2 == 1 and not rows[:, -1].any())
     used = width - trailing
     for layout in ("interleaved", "halves"):
         for cosines_first in (False, True):
-            yield Pairing(width, layout, cosines_first, (used + 1) // 2, trailing)
+            yield SineColumns(width, layout, cosines_first, (used + 1) // 2, trailing)
 
 
 def amplitude_of(circles: Complexes, tolerance: float) -> float | None:
@@ -239,7 +239,7 @@ class Sinusoid:
         padding: the rows of zeros that were met.
     """
 
-    pairing: Pairing
+    pairing: SineColumns
     frequencies: Geometric
     amplitude: float
     start: float

@@ -1,8 +1,8 @@
 """RoFormer's frequencies."""
 
-from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.formulas.parts.frequencies import Frequencies, rope_frequencies
 
 
 def reference(dim: int, rope_theta: float, length: int) -> Frequencies:
     """Return theta_i of equation 15, for the judge."""
-    return Frequencies(roformer(dim, rope_theta))
+    return Frequencies(rope_frequencies(dim, rope_theta))

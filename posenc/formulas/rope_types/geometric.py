@@ -8,7 +8,14 @@ import numpy as np
 
 from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.decimals import short_decimals, shortest
-from posenc.formulas.parts.measured import Fitted, Measured, Series, agree, digits_of, series_of
+from posenc.formulas.parts.frequency_forms import (
+    FrequencyForm,
+    FrequencySeries,
+    PairFrequencies,
+    agree,
+    digits_of,
+    series_of,
+)
 from posenc.formulas.rope_types.default import reference as default
 from posenc.formulas.rope_types.linear import reference as linear
 from posenc.formulas.rope_types.proportional import reference as proportional
@@ -17,7 +24,7 @@ ROUND = 6
 """A base or a factor of more digits is no setting that anybody wrote."""
 
 
-def geometric_forms(measured: Measured) -> list[Fitted]:
+def geometric_forms(measured: PairFrequencies) -> list[FrequencyForm]:
     """Return the geometric series that the frequencies are, the likeliest first."""
     rotated = measured.certain
     if rotated == 0 or np.any(np.abs(measured.inv_freq[rotated:]) > 4 * measured.error[rotated:]):
@@ -32,12 +39,16 @@ def geometric_forms(measured: Measured) -> list[Fitted]:
     return sorted([*forms, *_proportional(first, measured.pairs)], key=lambda fitted: fitted.digits)
 
 
-def _whole(measured: Measured) -> list[Fitted]:
+def _whole(measured: PairFrequencies) -> list[FrequencyForm]:
     """Return default, or else linear, frequencies."""
     dim = 2 * measured.pairs
     if measured.pairs == 1:
         # theta^0: any base would do
-        return [Fitted("default", {}, np.ones(1), 1.0)] if agree(np.ones(1), measured.inv_freq, measured.error) else []
+        return (
+            [FrequencyForm("default", {}, np.ones(1), 1.0)]
+            if agree(np.ones(1), measured.inv_freq, measured.error)
+            else []
+        )
     first = measured.first(measured.certain)
     if first.pairs == 1:
         return []
@@ -45,7 +56,7 @@ def _whole(measured: Measured) -> list[Fitted]:
     for theta in _bases(fit):
         exact = default(dim, theta, 0).inv_freq
         if agree(exact, measured.inv_freq, measured.error):
-            return [Fitted("default", {"rope_theta": theta}, exact, 1.0)]
+            return [FrequencyForm("default", {"rope_theta": theta}, exact, 1.0)]
     fit = series_of(first, measured.pairs, scaled=True)
     factor = shortest(fit.factor, fit.factor * fit.factor_error * 1.01)
     for theta in _bases(_with_factor(first, measured.pairs, factor)):
@@ -53,11 +64,11 @@ def _whole(measured: Measured) -> list[Fitted]:
         # two pairs fit any base and factor: those must be round
         certain = first.pairs > 2 or max(digits_of(theta), digits_of(factor)) <= ROUND
         if certain and agree(exact, measured.inv_freq, measured.error):
-            return [Fitted("linear", {"rope_theta": theta, "factor": factor}, exact, 1.0)]
+            return [FrequencyForm("linear", {"rope_theta": theta, "factor": factor}, exact, 1.0)]
     return []
 
 
-def _proportional(first: Measured, pairs: int) -> list[Fitted]:
+def _proportional(first: PairFrequencies, pairs: int) -> list[FrequencyForm]:
     """Return frequencies of the whole head for its first pairs, the others still."""
     if first.pairs == 1:
         return []
@@ -69,7 +80,9 @@ def _proportional(first: Measured, pairs: int) -> list[Fitted]:
         if np.count_nonzero(exact) == first.pairs and agree(exact[: first.pairs], first.inv_freq, first.error):
             scaling: dict[str, Parameter] = {} if factor == 1 else {"factor": factor}
             return [
-                Fitted("proportional", {"rope_theta": theta, **scaling, "partial_rotary_factor": share}, exact, 1.0)
+                FrequencyForm(
+                    "proportional", {"rope_theta": theta, **scaling, "partial_rotary_factor": share}, exact, 1.0
+                )
             ]
     return []
 
@@ -80,19 +93,19 @@ def _share(rotated: int, pairs: int) -> float:
     return share if int(share * 2 * pairs // 2) == rotated else float(np.nextafter(share, 1))
 
 
-def _with_factor(measured: Measured, over: int, factor: float) -> Series:
+def _with_factor(measured: PairFrequencies, over: int, factor: float) -> FrequencySeries:
     """Fit the base again, the factor known."""
     return series_of(
         replace(measured, inv_freq=measured.inv_freq * factor, error=measured.error * factor), over, scaled=False
     )
 
 
-def _bases(fit: Series) -> list[float]:
+def _bases(fit: FrequencySeries) -> list[float]:
     """Return the bases above 1 that a series may have, the roundest first."""
     return [theta for theta in short_decimals(fit.theta, fit.theta * fit.theta_error * 1.01) if theta > 1]
 
 
-def _padded(fitted: Fitted, pairs: int) -> Fitted:
+def _padded(fitted: FrequencyForm, pairs: int) -> FrequencyForm:
     """Return the form of the first pairs, the others still: a partial width."""
     still = np.zeros(pairs - fitted.inv_freq.size)
     parameters = {**fitted.parameters, "rotary_dim": 2 * fitted.inv_freq.size}

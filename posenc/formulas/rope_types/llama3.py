@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.formulas.parts.frequencies import Frequencies, rope_frequencies
 
 
 def reference(
@@ -23,7 +23,7 @@ def reference(
     """
     slow, fast = (original_max_position_embeddings / bound for bound in (low_freq_factor, high_freq_factor))
     scaled = []
-    for frequency in roformer(dim, rope_theta).tolist():
+    for frequency in rope_frequencies(dim, rope_theta).tolist():
         wavelength = 2 * math.pi / frequency
         if wavelength < fast:
             scaled.append(frequency)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from posenc.formulas.fitting import Exact, Form, Parameter
-from posenc.formulas.parts.frequencies import Frequencies, context_ratio, roformer
-from posenc.formulas.parts.measured import USUAL_BASES, Fitted, Measured
-from posenc.formulas.parts.turned import formula_of
+from posenc.formulas.parts.cos_sin_rows import formula_of
+from posenc.formulas.parts.frequencies import Frequencies, context_ratio, rope_frequencies
+from posenc.formulas.parts.frequency_forms import USUAL_BASES, FrequencyForm, PairFrequencies
 from posenc.ports import Floats, Integers
 
 
@@ -27,7 +27,7 @@ def reference(
     """
     context = original_max_position_embeddings
     factors = short_factor if length <= context else long_factor
-    wavelengths = np.asarray(factors) / roformer(dim, rope_theta)
+    wavelengths = np.asarray(factors) / rope_frequencies(dim, rope_theta)
     s = context_ratio(factor, max_position_embeddings, context)
     usual = 1.0 if s <= 1 else (1 + np.log2(s) / np.log2(context)) ** 0.5
     return Frequencies(1 / wavelengths, float(usual) if attention_factor is None else attention_factor)
@@ -37,7 +37,7 @@ BY_CHANCE = 1e-9
 """How likely it may be that frequencies of no such form look like it."""
 
 
-def longrope_forms(measured: Measured) -> list[Fitted]:
+def longrope_forms(measured: PairFrequencies) -> list[FrequencyForm]:
     """Return longrope with the divisors of one side of its switch, where they are short decimals for a usual base."""
     # in half precision any divisor is near a short decimal
     if measured.held_in != "float32" or measured.pairs < 4 or not np.all(measured.inv_freq > 0):
@@ -46,8 +46,8 @@ def longrope_forms(measured: Measured) -> list[Fitted]:
     return forms[:1]
 
 
-def _at_base(measured: Measured, theta: float) -> Fitted | None:
-    base = roformer(2 * measured.pairs, theta)
+def _at_base(measured: PairFrequencies, theta: float) -> FrequencyForm | None:
+    base = rope_frequencies(2 * measured.pairs, theta)
     divisors = base / measured.inv_freq
     width = divisors * measured.error / measured.inv_freq
     for digits in range(5):
@@ -59,7 +59,7 @@ def _at_base(measured: Measured, theta: float) -> Fitted | None:
         if chance > BY_CHANCE:
             return None
         if np.all(rounded >= 1 - 1e-12) and np.all(np.abs(rounded - divisors) <= width):
-            return Fitted("longrope", {"rope_theta": theta, "divisors": tuple(rounded.tolist())}, base / rounded)
+            return FrequencyForm("longrope", {"rope_theta": theta, "divisors": tuple(rounded.tolist())}, base / rounded)
     return None
 
 

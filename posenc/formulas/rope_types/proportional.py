@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.formulas.parts.frequencies import Frequencies, rope_frequencies
 
 
 def reference(
@@ -10,4 +10,6 @@ def reference(
 ) -> Frequencies:
     """Return RoFormer's frequencies of the pairs below the share p, and 0, the identity, of the others (section 6)."""
     pair = np.arange(1, dim // 2 + 1)
-    return Frequencies(np.where(2 * pair <= partial_rotary_factor * dim, roformer(dim, rope_theta) / factor, 0.0))
+    return Frequencies(
+        np.where(2 * pair <= partial_rotary_factor * dim, rope_frequencies(dim, rope_theta) / factor, 0.0)
+    )

@@ -11,7 +11,14 @@ import numpy as np
 from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.decimals import short_decimals, shortest
 from posenc.formulas.parts.frequencies import Frequencies
-from posenc.formulas.parts.measured import USUAL_BASES, Fitted, Measured, agree, digits_of, series_of
+from posenc.formulas.parts.frequency_forms import (
+    USUAL_BASES,
+    FrequencyForm,
+    PairFrequencies,
+    agree,
+    digits_of,
+    series_of,
+)
 from posenc.formulas.rope_types.llama3 import reference as llama3
 from posenc.formulas.rope_types.yarn import reference as yarn
 from posenc.ports import Floats
@@ -47,11 +54,11 @@ class Ramp:
     rank: int
 
 
-def ramp_forms(measured: Measured) -> list[Fitted]:
+def ramp_forms(measured: PairFrequencies) -> list[FrequencyForm]:
     """Return the yarn and llama3 settings that the frequencies have, the likeliest first."""
     if measured.certain < FEWEST:
         return []
-    fits: list[tuple[int, Fitted]] = []
+    fits: list[tuple[int, FrequencyForm]] = []
     for theta in _bases(measured):
         fits += _at_base(measured, theta)
         if fits:
@@ -64,7 +71,7 @@ def ramp_forms(measured: Measured) -> list[Fitted]:
     return list({fitted.in_words(): fitted for _, fitted in fits}.values())
 
 
-def _bases(measured: Measured) -> Iterator[float]:
+def _bases(measured: PairFrequencies) -> Iterator[float]:
     """Yield bases: of the pairs that are not scaled, of those that are scaled in full, and the usual ones."""
     seen: set[float] = set()
     pairs, certain = measured.pairs, measured.certain
@@ -75,7 +82,7 @@ def _bases(measured: Measured) -> Iterator[float]:
             seen.update(_snapped(fit.theta, fit.theta_error))
             break
     for first in range(certain - 2):
-        part = Measured(measured.inv_freq[first:certain], measured.error[first:certain])
+        part = PairFrequencies(measured.inv_freq[first:certain], measured.error[first:certain])
         fit = series_of(part, pairs, first, scaled=True)
         if _is_series(part, fit.theta, pairs, first, fit.factor):
             seen.update(_snapped(fit.theta, fit.theta_error))
@@ -89,12 +96,12 @@ def _snapped(theta: float, error: float) -> list[float]:
     return [base for base in short_decimals(theta, theta * error * 1.01) if base > 1][:4]
 
 
-def _is_series(part: Measured, theta: float, over: int, first: int, factor: float) -> bool:
+def _is_series(part: PairFrequencies, theta: float, over: int, first: int, factor: float) -> bool:
     exact = np.exp(-np.arange(first, first + part.pairs) / over * np.log(theta)) / factor
     return agree(exact, part.inv_freq, part.error)
 
 
-def _at_base(measured: Measured, theta: float) -> list[tuple[int, Fitted]]:
+def _at_base(measured: PairFrequencies, theta: float) -> list[tuple[int, FrequencyForm]]:
     """Return what fits at a base, with how unusual it is."""
     pairs = measured.pairs
     unscaled = theta ** (-np.arange(pairs) / pairs)
@@ -118,13 +125,13 @@ def _at_base(measured: Measured, theta: float) -> list[tuple[int, Fitted]]:
     return [(rank, fitted) for rank, fitted in tried if fitted is not None]
 
 
-def _fitted(measured: Measured, theta: float, ramp: Ramp, lost: float, bound: float) -> Fitted | None:
+def _fitted(measured: PairFrequencies, theta: float, ramp: Ramp, lost: float, bound: float) -> FrequencyForm | None:
     """Return the form with the factor that it needs; None where a factor fits no more once it is rounded."""
     for factor in short_decimals(1 / (1 - lost), 1.01 * bound / (1 - lost) ** 2 + 1e-9):
         parameters: dict[str, Parameter] = {"rope_theta": theta, "factor": factor, **ramp.settings}
         made = ramp.reference(2 * measured.pairs, theta, 0, factor=factor, **ramp.settings)
         if agree(made.inv_freq, measured.inv_freq, measured.error):
-            return Fitted(ramp.name, parameters, made.inv_freq, made.attention_factor)
+            return FrequencyForm(ramp.name, parameters, made.inv_freq, made.attention_factor)
     return None
 
 
@@ -133,7 +140,7 @@ def _yarn_ramps(theta: float, pairs: int) -> list[Ramp]:
     made: list[Ramp] = []
     for rank, ((fast, slow), truncate) in enumerate(product(BETAS, (True, False))):
         for place, context in enumerate(CONTEXTS):
-            share = yarn_share(theta, pairs, (fast, slow), context, truncate)
+            share = _yarn_share(theta, pairs, (fast, slow), context, truncate)
             settings: dict[str, float | int | bool] = {"original_max_position_embeddings": context}
             settings |= {"beta_fast": fast, "beta_slow": slow} if rank > 1 else {}
             settings |= {} if truncate else {"truncate": False}
@@ -142,7 +149,7 @@ def _yarn_ramps(theta: float, pairs: int) -> list[Ramp]:
     return made
 
 
-def yarn_share(theta: float, pairs: int, betas: tuple[float, float], context: float, truncate: bool) -> Floats:
+def _yarn_share(theta: float, pairs: int, betas: tuple[float, float], context: float, truncate: bool) -> Floats:
     """Return yarn's ramp, 0 for pairs that stay, 1 for those that are interpolated."""
     low, high = (pairs * np.log(context / (2 * np.pi * beta)) / np.log(theta) for beta in betas)
     if truncate:
@@ -156,11 +163,15 @@ def _llama3_ramps(unscaled: Floats) -> list[Ramp]:
     ramps = []
     for rank, (low, high) in enumerate(RATIOS):
         for place, context in enumerate(CONTEXTS):
-            rotations = context * unscaled / (2 * np.pi)
-            share = 1 - np.clip((rotations - low) / max(high - low, 1e-30), 0, 1)
-            settings = _llama3_settings(low, high, context)
+            settings, share = _llama3_settings(low, high, context), _llama3_share(unscaled, low, high, context)
             ramps.append(Ramp("llama3", llama3, settings, share, 2 * rank + (place >= len(POWERS))))
     return ramps
+
+
+def _llama3_share(unscaled: Floats, low: float, high: float, context: int) -> Floats:
+    """Return llama3's ramp, 0 for pairs that stay, 1 for those that are divided by the factor."""
+    rotations = context * unscaled / (2 * np.pi)
+    return np.asarray(1 - np.clip((rotations - low) / max(high - low, 1e-30), 0, 1))
 
 
 def _llama3_settings(low: float, high: float, context: int) -> dict[str, float | int | bool]:
@@ -202,6 +213,5 @@ def _measured_llama3(blend: Floats, width: Floats, inside: Floats, unscaled: Flo
     span, bound = -1 / start, float((np.abs(solver) @ width)[1]) / start**2
     high = shortest(1 + span, bound * 1.01)
     context = round(slope * 2 * np.pi * (high - 1))
-    rotations = context * unscaled / (2 * np.pi)
-    share = 1 - np.clip((rotations - 1) / max(high - 1, 1e-30), 0, 1)
-    return [Ramp("llama3", llama3, _llama3_settings(1.0, high, context), share, 1)]
+    settings, share = _llama3_settings(1.0, high, context), _llama3_share(unscaled, 1.0, high, context)
+    return [Ramp("llama3", llama3, settings, share, 1)]

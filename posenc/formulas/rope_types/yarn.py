@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from posenc.formulas.parts.frequencies import Frequencies, context_ratio, roformer
+from posenc.formulas.parts.frequencies import Frequencies, context_ratio, rope_frequencies
 
 
 def reference(
@@ -35,7 +35,7 @@ def reference(
     low, high = max(bounds[0], 0), min(bounds[1], dim - 1)
     high = high + 0.001 if low == high else high
     gamma = 1 - np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
-    theta = roformer(dim, rope_theta)
+    theta = rope_frequencies(dim, rope_theta)
     weights = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1, 0)
     grown = [1 + 0.1 * weight * math.log(max(s, 1.0)) for weight in weights]
     scale = grown[0] / grown[1] if attention_factor is None else attention_factor

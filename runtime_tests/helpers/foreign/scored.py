@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from helpers.foreign.truth import End, Held, Parameter, Truth
-from posenc_export.read.inspection import Encoding, Inspection
 from posenc_export.read.inspection import End as SeenEnd
+from posenc_export.read.inspection import FoundEncoding, Inspection
 from posenc_export.read.judging import NO_POSITION
 
 CLOSE = 1e-6
@@ -90,9 +90,9 @@ def _ends(inspection: Inspection) -> str:
     return ", ".join(f"{end.last_right} {end.beyond}" for end in inspection.ends) or "none"
 
 
-def merged(inspection: Inspection) -> list[Encoding]:
+def merged(inspection: Inspection) -> list[FoundEncoding]:
     """Return encodings; tables of layers that differ in nothing but their numbers are one."""
-    merged: dict[tuple[object, ...], Encoding] = {}
+    merged: dict[tuple[object, ...], FoundEncoding] = {}
     for encoding in inspection.encodings:
         if encoding.name == NO_POSITION:
             continue  # what turns nothing is no encoding
@@ -103,7 +103,9 @@ def merged(inspection: Inspection) -> list[Encoding]:
     return list(merged.values())
 
 
-def matched(truth: Truth, found: Sequence[Encoding], has_layers: bool) -> Iterator[tuple[Held, Encoding | None, str]]:
+def matched(
+    truth: Truth, found: Sequence[FoundEncoding], has_layers: bool
+) -> Iterator[tuple[Held, FoundEncoding | None, str]]:
     """Yield each encoding of the truth with the one that is it, or is most like it, and what differs."""
     left = list(found)
     wanted = list(truth.in_file)
@@ -125,12 +127,12 @@ def matched(truth: Truth, found: Sequence[Encoding], has_layers: bool) -> Iterat
         yield held, best, f"{held.family} {held.form}: {'; '.join(words)}" if words else ""
 
 
-def _is(held: Held, encoding: Encoding, has_layers: bool) -> bool:
+def _is(held: Held, encoding: FoundEncoding, has_layers: bool) -> bool:
     """Return whether an encoding is one that is held, with all parameters and layers."""
     return encoding.family == held.family and not list(_unlike(held, encoding, has_layers))
 
 
-def _unlike(held: Held, encoding: Encoding, has_layers: bool) -> Iterator[str]:
+def _unlike(held: Held, encoding: FoundEncoding, has_layers: bool) -> Iterator[str]:
     """Yield what of an encoding is not as the truth has it."""
     if encoding.name != held.form:
         yield f"form {encoding.name}"
@@ -181,7 +183,7 @@ def _is_found(fault: str, inspection: Inspection) -> bool:
     return any(entry.code == code and said in entry.detail.replace(",", "") for entry in inspection.findings)
 
 
-def _false_encodings(found: Sequence[Encoding], used: Sequence[Encoding]) -> Iterator[str]:
+def _false_encodings(found: Sequence[FoundEncoding], used: Sequence[FoundEncoding]) -> Iterator[str]:
     """Yield encodings that a file does not hold."""
     for encoding in found:
         if all(encoding is not other for other in used):

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.longer import sinusoids
 from posenc.formulas.fitting import Form
-from posenc.formulas.parts.turned import rows_of
+from posenc.formulas.parts.cos_sin_rows import rows_of
 from posenc_export.read.extend.held import half_steps, held
 from posenc_export.read.extend.layouts import layout_of
 from posenc_export.read.recognise.lookups import form_of_rows

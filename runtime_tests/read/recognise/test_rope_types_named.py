@@ -8,14 +8,14 @@ import pytest
 from helpers.made_rotary import Made, made_at
 from posenc.formulas.fitting import Form
 from posenc.formulas.rope_types.dynamic import dynamic_form
-from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, rotary_table, row_errors
+from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, rotary_table, row_errors
 
 SEEDS = range(3)
 MORE_SEEDS = range(3, 30)
 TYPES = ("default", "linear", "llama3", "yarn", "proportional")
 
 
-def form_of(rows: Rows) -> Form:
+def form_of(rows: CosSinRows) -> Form:
     form = rotary_form(rows, np.arange(len(rows)))
     assert form is not None
     return form
@@ -142,7 +142,7 @@ def test_two_tables_end_to_end_are_longrope(start: int) -> None:
     angles = [np.arange(seam)[:, None] * sides[0], positions[:, None] * sides[1]]
     scale = np.float32(1.19)
     angle = np.concatenate(angles)
-    rows = Rows((np.cos(angle) * scale).astype(np.float32), (np.sin(angle) * scale).astype(np.float32))
+    rows = CosSinRows((np.cos(angle) * scale).astype(np.float32), (np.sin(angle) * scale).astype(np.float32))
     form = rotary_table(rows)
     assert form is not None
     assert form.name == "longrope"

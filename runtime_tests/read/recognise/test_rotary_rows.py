@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from helpers.made_rotary import DTYPES, Made
 from posenc.formulas.parts.circles import circle_of, frequencies_at, held_in, offset_of
 from posenc_export.read.recognise.layouts import columns_of, pairs_of
-from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, row_errors
+from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, row_errors
 
 LLAMA = Made("default", 128, 5e5, {})
 COUNT = np.arange(64)[:, None]
 
 
 def form_name(cosine: NDArray[np.generic], sine: NDArray[np.generic]) -> str | None:
-    form = rotary_form(Rows(cosine, sine), np.arange(len(cosine)))
+    form = rotary_form(CosSinRows(cosine, sine), np.arange(len(cosine)))
     return None if form is None else form.name
 
 
@@ -61,7 +61,7 @@ def test_what_looks_like_a_rotation_is_not_named(name: str) -> None:
 def test_frequencies_without_a_closed_form_are_given_as_numbers() -> None:
     inv_freq = np.sort(np.random.default_rng(1).uniform(0.001, 1, 24))[::-1]
     cosine, sine = turned(np.arange(500)[:, None] * inv_freq)
-    form = rotary_form(Rows(cosine, sine), np.arange(500))
+    form = rotary_form(CosSinRows(cosine, sine), np.arange(500))
     assert form is not None
     assert (form.name, form.exact) == ("unknown frequencies", None)
     np.testing.assert_allclose(np.asarray(form.parameters["inv_freq"]), inv_freq, rtol=2e-7)
@@ -80,26 +80,26 @@ def test_frequencies_of_no_kind_get_no_closed_form(seed: int, dtype: str) -> Non
 
 def test_frequencies_of_zero_are_no_position() -> None:
     cosine, sine = turned(np.arange(100)[:, None] * np.zeros(32))
-    form = rotary_form(Rows(cosine, sine), np.arange(100))
+    form = rotary_form(CosSinRows(cosine, sine), np.arange(100))
     assert form is not None
     assert form.name == "no position"
-    assert row_errors(Rows(cosine, sine), form, np.arange(100)).max() == 0
+    assert row_errors(CosSinRows(cosine, sine), form, np.arange(100)).max() == 0
 
 
 def test_columns_that_stand_still_are_a_partial_width() -> None:
     inv_freq = np.concatenate([5e5 ** (-np.arange(12) / 12), np.zeros(20)])
     cosine, sine = turned(np.arange(100)[:, None] * inv_freq)
-    form = rotary_form(Rows(cosine, sine), np.arange(100))
+    form = rotary_form(CosSinRows(cosine, sine), np.arange(100))
     assert form is not None
     assert (form.name, form.parameters["rotary_dim"], form.parameters["rope_theta"]) == ("default", 24, 5e5)
 
 
 def test_sines_below_0_turn_backward() -> None:
     rows = LLAMA.rows(100, "float32")
-    form = rotary_form(Rows(rows.cosine, -rows.sine.astype(np.float32)), np.arange(100))
+    form = rotary_form(CosSinRows(rows.cosine, -rows.sine.astype(np.float32)), np.arange(100))
     assert form is not None
     assert (form.name, form.parameters["direction"]) == ("default", "backward")
-    assert row_errors(Rows(rows.cosine, -rows.sine.astype(np.float32)), form, np.arange(100)).max() < 1e-5
+    assert row_errors(CosSinRows(rows.cosine, -rows.sine.astype(np.float32)), form, np.arange(100)).max() < 1e-5
 
 
 @pytest.mark.parametrize("start", [0, 1, 2, 17, 4096])
@@ -124,7 +124,7 @@ def test_rows_that_a_quantizer_rounded_are_named() -> None:
     quantised = [
         (np.round(half.astype(np.float32) * 127) / 127).astype(np.float32) for half in (rows.cosine, rows.sine)
     ]
-    form = rotary_form(Rows(quantised[0], quantised[1]), np.arange(500))
+    form = rotary_form(CosSinRows(quantised[0], quantised[1]), np.arange(500))
     assert form is not None
     assert (form.name, form.parameters["rope_theta"]) == ("default", 5e5)
 

@@ -14,7 +14,7 @@ from posenc.scheme import SCHEMES
 from posenc_export.write.formats import OPSETS
 from posenc_export.write.formats.onnx import loading, read_onnx
 from posenc_export.write.formats.onnx.browsers import RUNS_IN
-from posenc_export.write.formats.onnx.compatibility import Claim, claims, external_files, operators_used, refused
+from posenc_export.write.formats.onnx.compatibility import LoadClaim, claims, external_files, operators_used, refused
 from posenc_export.write.formats.onnx.loading import installed_release, why_refused
 from posenc_export.write.formats.onnx.phones import phone_claims
 from scripts.compat_table import PHONES, Cell, cells
@@ -31,7 +31,7 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")[:2]))
 
 
-def contradictions(found: tuple[Claim, ...], file: str, measured: list[Cell]) -> list[str]:
+def contradictions(found: tuple[LoadClaim, ...], file: str, measured: list[Cell]) -> list[str]:
     """Return every cell of a file that says otherwise than the claims do."""
     claimed = {claim.runtime: claim for claim in found}
     wrong = []
@@ -54,8 +54,8 @@ def test_what_is_claimed_is_what_was_measured(tmp_path: Path, name: str) -> None
 
 
 def test_a_claim_that_is_wrong_is_seen() -> None:
-    wrong = tuple(Claim(runtime, "yes", "1.15", ()) for runtime in ("ONNX Runtime", "OpenVINO", "onnxruntime-web"))
-    late = tuple(Claim(runtime, "yes", "1.99", ()) for runtime in ("ONNX Runtime", "OpenVINO", "onnxruntime-web"))
+    wrong = tuple(LoadClaim(runtime, "yes", "1.15", ()) for runtime in ("ONNX Runtime", "OpenVINO", "onnxruntime-web"))
+    late = tuple(LoadClaim(runtime, "yes", "1.99", ()) for runtime in ("ONNX Runtime", "OpenVINO", "onnxruntime-web"))
     assert any("1.17" in line for line in contradictions(wrong, "rope, --rotary-op onnx", MEASURED))
     assert contradictions(late, "rope", MEASURED)
 
@@ -172,7 +172,7 @@ def test_what_the_installed_runtime_refuses_loads_nowhere(cli: Cli, bundle: Path
 
 
 def test_a_refusal_of_an_old_release_is_no_news_of_a_file_that_needs_a_newer_one() -> None:
-    known = (Claim("ONNX Runtime", "yes", "1.23", ()), Claim("OpenVINO", "no", "", ("why",)))
+    known = (LoadClaim("ONNX Runtime", "yes", "1.23", ()), LoadClaim("OpenVINO", "no", "", ("why",)))
     assert refused(known, "1.22.0.dev3", "opset") == known
     assert [claim.loads for claim in refused(known, "1.23.1", "opset")] == ["no", "no"]
 

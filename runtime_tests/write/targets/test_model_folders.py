@@ -28,7 +28,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.bundle.place import first_foreign
 from posenc_export.common.errors import BadInput
-from posenc_export.proof.generation import Callee, Writer, differences, sounds
+from posenc_export.proof.generation import Callee, TokenWriter, differences, sounds
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets import room_for_models
 from posenc_models import ModelFolder
@@ -181,7 +181,7 @@ def test_positions_of_a_text_go_in_as_many_rows_as_a_decoder_takes() -> None:
         return {"logits": np.zeros((*feeds["input_ids"].shape, 32), np.float32)}
 
     texts = "input_ids: int64[batch, seq] < 32", "position_ids: int64[3, batch, seq] positions"
-    differences(Writer(Callee(call, parse_ports(texts))), Generation(((3, 4, 5), (6,)), ((0, 0), (0, 0))))
+    differences(TokenWriter(Callee(call, parse_ports(texts))), Generation(((3, 4, 5), (6,)), ((0, 0), (0, 0))))
     assert [array.tolist() for array in seen] == [[[[0, 1, 2], [0, 0, 0]]] * 3, [[[3], [1]]] * 3]
 
 
@@ -390,7 +390,7 @@ def test_an_encoder_reads_prompts_and_a_decoder_begins_with_its_own_tokens() -> 
     inputs = ("input_ids: int64[batch, seq] < 32", "encoder_attention_mask: int64[batch, n] mask")
     decoder = Callee(decode, parse_ports((*inputs, "encoder_hidden_states: float32[batch, n, 1]")))
     generation = Generation(((3, 4, 5), (6,)), ((13, 14, 15), (7, 8, 9)), (1, 2))
-    assert differences(Writer(decoder, encoder), generation) == ([], [])
+    assert differences(TokenWriter(decoder, encoder), generation) == ([], [])
     assert [feeds["input_ids"].tolist() for feeds in seen] == [[[1, 2], [1, 2]], [[13], [7]], [[14], [8]]]
     assert all(feeds["encoder_attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]] for feeds in seen)
 
@@ -436,7 +436,7 @@ def test_a_tie_is_one_of_the_dtype(dtype: str, wrong: int, near: int) -> None:
     run = told(one.tokens[0], 1e-2)
     inputs = parse_ports(("input_ids: int64[batch, seq] < 32",))
     call = Callee(lambda feeds: {name: array.astype(dtype) for name, array in run(feeds).items()}, inputs)
-    assert tuple(map(len, differences(Writer(call), one))) == (wrong, near)
+    assert tuple(map(len, differences(TokenWriter(call), one))) == (wrong, near)
 
 
 def test_longrope_says_where_a_text_is_given_again(once: Once) -> None:
@@ -607,7 +607,7 @@ def test_logits_that_are_as_good_as_equal_are_no_fault(apart: float, wrong: int,
     """A graph that writes the module's tokens but for a tie is right, and the tie is said."""
     one = Generation(((3, 4),), ((5, 9, 7),))
     inputs = parse_ports(("input_ids: int64[batch_size, seq] < 32",))
-    found = differences(Writer(Callee(told(one.tokens[0], apart), inputs)), one)
+    found = differences(TokenWriter(Callee(told(one.tokens[0], apart), inputs)), one)
     assert tuple(map(len, found)) == (wrong, near)
     assert all(text.startswith("token 2 is 8, expected 7 (logits ") for texts in found for text in texts)
 

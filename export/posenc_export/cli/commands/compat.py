@@ -18,7 +18,7 @@ from posenc_export.common.errors import BadInput, check_machine, first_line, one
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from posenc_export.write.formats.onnx.compatibility import Claim, Used
+    from posenc_export.write.formats.onnx.compatibility import LoadClaim, Used
     from posenc_export.write.formats.onnx.providers import NodeGroup, Placement
 
 
@@ -80,7 +80,7 @@ def _head(name: str, model: ModelProto) -> str:
     return f"{name}: opset {opsets}; IR version {model.ir_version}"
 
 
-def _line(claim: Claim) -> str:
+def _line(claim: LoadClaim) -> str:
     """Return a claim in one line."""
     where = f"{claim.since} and newer" if claim.runtime == "ONNX Runtime" else f"yes, tried with {claim.since}"
     return f"{claim.runtime}: {where if claim.since else claim.loads}" + "".join(f"; {why}" for why in claim.reasons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.checks import CheckResult, Context, Words, check
-from posenc_export.proof.generation import Callee, Writer, differences
+from posenc_export.proof.generation import Callee, TokenWriter, differences
 
 
 def _is_recorded(context: Context) -> bool:
@@ -43,7 +43,7 @@ def generation(context: Context) -> CheckResult:
     return CheckResult([*wrong[:3], *more], f"{count} tokens", "; ".join(near[:3]))
 
 
-def _writer(context: Context) -> Writer:
+def _writer(context: Context) -> TokenWriter:
     """Return the loaded graph, with the encoder that belongs to it on the same runtime.
 
     Raises BadInput where the encoder is not the file that was exported: then it is not loaded.
@@ -51,7 +51,7 @@ def _writer(context: Context) -> Writer:
     runner, runtime = context.loaded
     decoder = Callee(runner.run, context.manifest.inputs)
     if not context.manifest.parts:
-        return Writer(decoder)
+        return TokenWriter(decoder)
     (part,) = Bundle(context.folder, context.manifest, context.trusted).parts()
     artifact = part.manifest.artifact(context.artifact.format)
     if artifact is None:
@@ -60,4 +60,4 @@ def _writer(context: Context) -> Writer:
         raise BadInput(f"{artifact.file} is not the file that was exported")
     part.check_graphs()
     encoder = runtime.open(part.path(artifact), part.manifest, part.trusted)
-    return Writer(decoder, Callee(encoder.run, part.manifest.inputs))
+    return TokenWriter(decoder, Callee(encoder.run, part.manifest.inputs))

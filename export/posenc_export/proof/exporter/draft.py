@@ -30,7 +30,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Part:
+class OtherGraph:
     """Another graph of a model, with its bundle: the encoder of a decoder.
 
     Attributes:
@@ -80,7 +80,7 @@ class Draft:
     unread: tuple[str, ...] = ()
     model: AskedModel | None = None
     generations: tuple[Generation, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OtherGraph, ...] = ()
     is_quick: bool = False
 
     @property

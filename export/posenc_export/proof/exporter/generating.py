@@ -12,7 +12,7 @@ from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import call_on_arrays
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.proof.generation import Callee, Writer, differences, recorded
+from posenc_export.proof.generation import Callee, TokenWriter, differences, recorded
 from posenc_export.write.targets import Target
 
 PROMPTS = (7, 3)
@@ -37,18 +37,18 @@ def generations_of(
     ends = [limits_of(port).end for port in reads.inputs if port.name == "input_ids"]
     # of sounds a prompt is one number, which features are made of
     prompts = [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
-    writer = Writer(_callee(target.encoding), None if encoder is None else _callee(encoder))
+    writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
     written = recorded(writer, prompts, target.generates, target.begins)
     return written, _beside_float32(target, writer, prompts)
 
 
-def _beside_float32(target: Target, writer: Writer, prompts: Sequence[Sequence[int]]) -> tuple[str, ...]:
+def _beside_float32(target: Target, writer: TokenWriter, prompts: Sequence[Sequence[int]]) -> tuple[str, ...]:
     """Return a line on the tokens of a model in half precision, led along those that it writes in float32."""
     if target.precise is None:
         return ()
     precise = target.precise()
     encoders = [_callee(make().encoding) for make in precise.others]
-    in_float32 = Writer(_callee(precise.encoding), next(iter(encoders), None))
+    in_float32 = TokenWriter(_callee(precise.encoding), next(iter(encoders), None))
     others: list[str] = []
     count = 0
     for one in recorded(in_float32, prompts, target.generates, target.begins):

@@ -18,7 +18,7 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import ExportFailed, OpsetFailed
 from posenc_export.proof.exporter.asking import collect, start
 from posenc_export.proof.exporter.describe import describe
-from posenc_export.proof.exporter.draft import Draft, Part, Written
+from posenc_export.proof.exporter.draft import Draft, OtherGraph, Written
 from posenc_export.proof.exporter.generating import generations_of
 from posenc_export.proof.exporter.identifying import facts_for
 from posenc_export.proof.exporter.options import ExportOptions
@@ -37,23 +37,23 @@ from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
 
 
-def write_parts(target: Target, options: ExportOptions, folder: Path) -> tuple[Part, ...]:
+def write_parts(target: Target, options: ExportOptions, folder: Path) -> tuple[OtherGraph, ...]:
     """Write the other graphs of a model into a folder, and the rest of their bundles into folders of their names."""
     return tuple(_write_part(make(), options, folder) for make in target.others)
 
 
-def _write_part(target: Target, options: ExportOptions, graphs: Path) -> Part:
+def _write_part(target: Target, options: ExportOptions, graphs: Path) -> OtherGraph:
     folder = graphs / target.file
     folder.mkdir()
     manifest, captures = write_bundle(target, options, folder, graphs=graphs)
-    return Part(target.encoding, manifest, captures)
+    return OtherGraph(target.encoding, manifest, captures)
 
 
 def write_bundle(
     target: Target,
     options: ExportOptions,
     folder: Path,
-    parts: tuple[Part, ...] = (),
+    parts: tuple[OtherGraph, ...] = (),
     graphs: Path | None = None,
 ) -> tuple[Manifest, dict[str, Capture]]:
     """Write the graphs, golden data and manifest of a target; return the manifest and, by format, what captures showed.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in
-from posenc_export.read.comparing.parameters import Difference, differences, layers_named, shown
+from posenc_export.read.comparing.parameters import ParameterDifference, differences, layers_named, shown
 from posenc_export.read.findings import finding
-from posenc_export.read.inspection import Encoding, Finding, Inspection
+from posenc_export.read.inspection import Finding, FoundEncoding, Inspection
 
 WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 1}
 """Dtypes by how well they hold a number."""
@@ -32,7 +32,7 @@ def _of_layers(now: Inspection, before: Inspection) -> Iterator[Finding]:
     if new:
         words = f"{layers_named(new)} had no positions before, and {ours[new[0]].family} ones now"
         yield finding("differs", ours[new[0]].where, words)
-    changed: dict[tuple[int, str], tuple[Encoding, Difference, list[int]]] = {}
+    changed: dict[tuple[int, str], tuple[FoundEncoding, ParameterDifference, list[int]]] = {}
     for layer in sorted(ours.keys() & theirs.keys()):
         for difference in between(ours[layer], theirs[layer]):
             key = id(ours[layer]), str(difference)
@@ -41,7 +41,7 @@ def _of_layers(now: Inspection, before: Inspection) -> Iterator[Finding]:
         yield _changed(encoding, difference, layers)
 
 
-def _changed(encoding: Encoding, difference: Difference, layers: list[int]) -> Finding:
+def _changed(encoding: FoundEncoding, difference: ParameterDifference, layers: list[int]) -> Finding:
     """Return the finding of layers that have changed alike."""
     was = f"{layers_named(layers)} had {shown(difference.expected)} before"
     if set(layers) != set(encoding.layers) and difference.name in ("rope_theta", "rope_type", "factor", "frequencies"):
@@ -66,10 +66,10 @@ def _of_others(now: Inspection, before: Inspection) -> Iterator[Finding]:
                 yield finding("differs", encoding.where, f"{family}: {words}")
 
 
-def between(encoding: Encoding, old: Encoding) -> Iterator[Difference]:
+def between(encoding: FoundEncoding, old: FoundEncoding) -> Iterator[ParameterDifference]:
     """Yield what differs between an encoding and what it was."""
     if encoding.family != old.family:
-        yield Difference("family", encoding.family, old.family)
+        yield ParameterDifference("family", encoding.family, old.family)
         return
     # the coarser of the two dtypes says what can be told apart
     dtype = min(encoding.dtype, old.dtype, key=lambda name: WIDTHS.get(name, 4))
@@ -77,20 +77,20 @@ def between(encoding: Encoding, old: Encoding) -> Iterator[Difference]:
         yield from rotary_differences(rotation_in(encoding), rotation_in(old), dtype)
     else:
         if encoding.name != old.name:
-            yield Difference("form", encoding.name, old.name)
+            yield ParameterDifference("form", encoding.name, old.name)
         yield from differences(encoding.parameters, old.parameters, dtype)
     # an optimizer may fold positions of a range into a table: only two tables are compared
     if "rows" not in encoding.parameters and None not in (encoding.rows, old.rows) and encoding.rows != old.rows:
-        yield Difference("rows", encoding.rows, old.rows)
+        yield ParameterDifference("rows", encoding.rows, old.rows)
 
 
-def _is_layered(encoding: Encoding) -> bool:
+def _is_layered(encoding: FoundEncoding) -> bool:
     return encoding.traits.is_compared and bool(encoding.layers)
 
 
-def _by_layer(inspection: Inspection) -> list[tuple[int, Encoding]]:
+def _by_layer(inspection: Inspection) -> list[tuple[int, FoundEncoding]]:
     """Return each layer with its encoding, in order; the first where a layer has several."""
-    layers: dict[int, Encoding] = {}
+    layers: dict[int, FoundEncoding] = {}
     for encoding in inspection.encodings:
         for layer in encoding.layers if _is_layered(encoding) else ():
             layers.setdefault(layer, encoding)

@@ -10,9 +10,17 @@ from posenc.formulas.alibi import slopes_of
 from posenc.formulas.families import FAMILIES
 from posenc_export.read.comparing.expected import Expected, expected_of
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in, rotation_of
-from posenc_export.read.comparing.parameters import TELLS, USUAL, Difference, alike, differences, layers_named, shown
+from posenc_export.read.comparing.parameters import (
+    TELLS,
+    USUAL,
+    ParameterDifference,
+    alike,
+    differences,
+    layers_named,
+    shown,
+)
 from posenc_export.read.findings import finding
-from posenc_export.read.inspection import Encoding, Finding, Inspection, Severity
+from posenc_export.read.inspection import Finding, FoundEncoding, Inspection, Severity
 from posenc_models.config.read import Reading
 
 SAME_WORD = {"heads": "num_heads", "num_heads": "heads"}
@@ -122,7 +130,7 @@ def _absent(inspection: Inspection, entry: Expected) -> Finding:
     return finding("parameter", "", words, "warning" if inspection.is_late else None)
 
 
-def _nearest(encoding: Encoding, readings: Sequence[Reading]) -> Iterator[Finding]:
+def _nearest(encoding: FoundEncoding, readings: Sequence[Reading]) -> Iterator[Finding]:
     """Yield what differs from the reading that is most like an encoding."""
     least = min((list(between(encoding, reading)) for reading in readings), key=len)
     for difference in least:
@@ -130,7 +138,7 @@ def _nearest(encoding: Encoding, readings: Sequence[Reading]) -> Iterator[Findin
 
 
 def _by_layer(
-    inspection: Inspection, encodings: Sequence[Encoding], readings: Sequence[Reading | None]
+    inspection: Inspection, encodings: Sequence[FoundEncoding], readings: Sequence[Reading | None]
 ) -> Iterator[Finding]:
     """Yield what differs in layers, those that differ alike in one finding."""
     numbered = _layer_numbers(inspection, encodings, readings)
@@ -142,7 +150,7 @@ def _by_layer(
     yield from _unlike_layers(numbered, readings)
     for encoding, layers in zip(encodings, numbered, strict=True):
         # layers that differ in the same words are one finding
-        wrong: dict[str, tuple[Difference, list[int]]] = {}
+        wrong: dict[str, tuple[ParameterDifference, list[int]]] = {}
         for layer in layers:
             reading = readings[layer]
             for difference in () if reading is None else between(encoding, reading):
@@ -152,7 +160,7 @@ def _by_layer(
 
 
 def _layer_numbers(
-    inspection: Inspection, encodings: Sequence[Encoding], readings: Sequence[Reading | None]
+    inspection: Inspection, encodings: Sequence[FoundEncoding], readings: Sequence[Reading | None]
 ) -> list[tuple[int, ...]] | None:
     """Return for each encoding the config's numbers of its layers; None where they cannot be told."""
     if inspection.attentions == len(readings):
@@ -167,7 +175,7 @@ def _layer_numbers(
 
 
 def _too_few(
-    inspection: Inspection, encodings: Sequence[Encoding], readings: Sequence[Reading | None]
+    inspection: Inspection, encodings: Sequence[FoundEncoding], readings: Sequence[Reading | None]
 ) -> Iterator[Finding]:
     """Yield a finding where fewer layers rotate than the config says, whichever they are."""
     rotated = {layer for encoding in encodings for layer in encoding.layers}
@@ -191,7 +199,9 @@ def _unlike_layers(numbered: Sequence[tuple[int, ...]], readings: Sequence[Readi
         yield finding("layers", "", "; ".join(words))
 
 
-def _of_layers(encoding: Encoding, difference: Difference, wrong: list[int], layers: tuple[int, ...]) -> Finding:
+def _of_layers(
+    encoding: FoundEncoding, difference: ParameterDifference, wrong: list[int], layers: tuple[int, ...]
+) -> Finding:
     """Return the finding of layers that differ alike: they share a table with others, or the table is wrong."""
     where = encoding.where
     # a table that is right for some of its layers was meant for those
@@ -204,7 +214,7 @@ def _of_layers(encoding: Encoding, difference: Difference, wrong: list[int], lay
     return finding("shared-table", where, words)
 
 
-def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
+def between(encoding: FoundEncoding, reading: Reading) -> Iterator[ParameterDifference]:
     """Yield what differs between an encoding of a file and the reading of a config."""
     if encoding.traits.is_turned:
         yield from rotary_differences(
@@ -228,23 +238,23 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
     yield from differences(got, expected, encoding.dtype)
 
 
-def _of_sections(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
+def _of_sections(encoding: FoundEncoding, reading: Reading) -> Iterator[ParameterDifference]:
     """Yield what differs in which pairs turn by which position of a token."""
     got, expected = encoding.parameters, reading.parameters
     # without sections in the file, a token has one position: that is said once, of the whole file
     if "sections" not in got:
         return
     if "sections" not in expected:
-        yield Difference("sections", got["sections"], "one position a token")
+        yield ParameterDifference("sections", got["sections"], "one position a token")
         return
     usual = {"section_layout": "sectioned", "section_axes": tuple(range(len(_numbers(expected["sections"]))))}
     for name in ("sections", "section_layout", "section_axes"):
         ours, theirs = got.get(name, usual.get(name)), expected.get(name, usual.get(name))
         if not alike(ours, theirs, USUAL):
-            yield Difference(name, ours, theirs)
+            yield ParameterDifference(name, ours, theirs)
 
 
-def _one_position(inspection: Inspection, encodings: Sequence[Encoding], reading: Reading) -> Iterator[Finding]:
+def _one_position(inspection: Inspection, encodings: Sequence[FoundEncoding], reading: Reading) -> Iterator[Finding]:
     """Yield a finding for a file whose tokens have one position, of a model whose tokens have several."""
     sections = reading.parameters.get("sections")
     if sections is None:
@@ -259,14 +269,14 @@ def _one_position(inspection: Inspection, encodings: Sequence[Encoding], reading
         yield finding("parameter", encoding.where, f"rotary: {words}: images cannot be placed", severity)
 
 
-def _of_slopes(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
+def _of_slopes(encoding: FoundEncoding, reading: Reading) -> Iterator[ParameterDifference]:
     """Yield where the slopes of heads are others than the config says, by whatever rule the file has them."""
     got, expected = (_slopes(parameters) for parameters in (encoding.parameters, reading.parameters))
     if got is None or expected is None or len(got) != len(expected):
         return
     within = TELLS.get(encoding.dtype, TELLS["bfloat16"] if encoding.parameters.get("bfloat16_slopes") else USUAL)
     if not alike(got, expected, max(within, SLOPES)):
-        yield Difference("slopes", got, expected)
+        yield ParameterDifference("slopes", got, expected)
 
 
 def _slopes(parameters: Mapping[str, object]) -> tuple[float, ...] | None:
@@ -285,7 +295,7 @@ def _numbers(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
-def _left_out(inspection: Inspection, encodings: Sequence[Encoding]) -> Iterator[Finding]:
+def _left_out(inspection: Inspection, encodings: Sequence[FoundEncoding]) -> Iterator[Finding]:
     """Yield a finding for attentions without a bias that all attentions of the model have."""
     without = sorted(set(range(inspection.attentions)) - {layer for entry in encodings for layer in entry.layers})
     if without and any(entry.layers for entry in encodings):
@@ -293,7 +303,9 @@ def _left_out(inspection: Inspection, encodings: Sequence[Encoding]) -> Iterator
         yield finding("layers", "", words)
 
 
-def _unmasked(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
+def _unmasked(
+    inspection: Inspection, encodings: Sequence[FoundEncoding], entries: Sequence[Expected]
+) -> Iterator[Finding]:
     """Yield a finding where a file counts all tokens, and its model only those that a mask leaves in."""
     specs = [reading.spec for entry in entries for reading in entry.readings if reading is not None]
     if not specs or not all(COUNTED in spec.items() for spec in specs):
@@ -305,7 +317,9 @@ def _unmasked(inspection: Inspection, encodings: Sequence[Encoding], entries: Se
             yield finding("parameter", encoding.where, f"{encoding.family}: {words}")
 
 
-def _short(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
+def _short(
+    inspection: Inspection, encodings: Sequence[FoundEncoding], entries: Sequence[Expected]
+) -> Iterator[Finding]:
     """Yield a finding for tables with fewer rows than the model has positions."""
     lengths = [r.max_position_embeddings for entry in entries for r in entry.readings if r is not None]
     lengths += [entry.max_length for entry in entries]

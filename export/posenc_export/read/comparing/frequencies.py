@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.rope_types import ROPE_TYPES, Rope
-from posenc_export.read.comparing.parameters import TELLS, USUAL, Difference, alike, differences
-from posenc_export.read.inspection import Encoding
+from posenc_export.read.comparing.parameters import TELLS, USUAL, ParameterDifference, alike, differences
+from posenc_export.read.inspection import FoundEncoding
 
 USUALLY = {"direction": "forward", "tables": "cosines and sines"}
 """What files and configs leave out, where it is usual."""
@@ -19,7 +19,7 @@ FAR = 2**30
 
 
 @dataclass(frozen=True)
-class Rotation:
+class RotaryParameters:
     """Rotary parameters, completed: those that are left out have their usual values.
 
     Args:
@@ -45,7 +45,7 @@ class Rotation:
         return length if isinstance(length, int) else None
 
 
-def rotation_of(settings: Mapping[str, object], is_whole: bool = False) -> Rotation:
+def rotation_of(settings: Mapping[str, object], is_whole: bool = False) -> RotaryParameters:
     """Return rotary parameters, completed.
 
     Args:
@@ -55,35 +55,35 @@ def rotation_of(settings: Mapping[str, object], is_whole: bool = False) -> Rotat
     width = settings.get("rotary_dim") or settings.get("head_dim")
     dim = width if isinstance(width, int) else None
     layout = settings.get("layout", "halves" if is_whole else None)
-    return Rotation(settings, dim, None if layout is None else str(layout), tuple(_angles(settings, dim)))
+    return RotaryParameters(settings, dim, None if layout is None else str(layout), tuple(_angles(settings, dim)))
 
 
-def rotation_in(encoding: Encoding) -> Rotation:
+def rotation_in(encoding: FoundEncoding) -> RotaryParameters:
     """Return the rotation of a file's encoding: the name of its form is its rope type."""
     named = {} if encoding.name not in ROPE_TYPES else {"rope_type": encoding.name}
     return replace(rotation_of({**named, **encoding.parameters}), rows=encoding.rows)
 
 
-def rotary_differences(got: Rotation, expected: Rotation, dtype: str) -> Iterator[Difference]:
+def rotary_differences(got: RotaryParameters, expected: RotaryParameters, dtype: str) -> Iterator[ParameterDifference]:
     """Yield what differs between two rotations; parameters that make the same angles do not."""
     within = TELLS.get(dtype, USUAL)
     for name in ("rotary_dim", "layout"):
         pair = getattr(got, name), getattr(expected, name)
         if None not in pair and pair[0] != pair[1]:
-            yield Difference(name, *pair)
+            yield ParameterDifference(name, *pair)
     for name, usual in USUALLY.items():
         pair = got.settings.get(name, usual), expected.settings.get(name, usual)
         if pair[0] != pair[1]:
-            yield Difference(name, *pair)
+            yield ParameterDifference(name, *pair)
     yield from _of_place(got, expected)
     if got.rotary_dim != expected.rotary_dim or not _alike(got, expected, within):
         yield from _of_angles(got, expected, dtype, within)
     factors = [{factor for _, factor in side.angles} for side in (got, expected)]
     if all(factors) and not any(alike(a, b, within) for a in factors[0] for b in factors[1]):
-        yield Difference("attention_factor", min(factors[0]), min(factors[1]))
+        yield ParameterDifference("attention_factor", min(factors[0]), min(factors[1]))
 
 
-def _alike(got: Rotation, expected: Rotation, within: float) -> bool:
+def _alike(got: RotaryParameters, expected: RotaryParameters, within: float) -> bool:
     """Return whether both sides make the same frequencies: by numbers where they can be computed."""
     if not got.angles or not expected.angles:
         return False
@@ -98,15 +98,15 @@ def _near(got: NDArray[np.float64], expected: NDArray[np.float64], within: float
     return got.shape == expected.shape and bool(np.allclose(got, expected, rtol=within, atol=0.0))
 
 
-def _of_place(got: Rotation, expected: Rotation) -> Iterator[Difference]:
+def _of_place(got: RotaryParameters, expected: RotaryParameters) -> Iterator[ParameterDifference]:
     """Yield where the features that rotate begin, if it differs: heads of one width are compared."""
     widths = {side.settings.get("head_dim") for side in (got, expected)}
     first, wanted = (side.settings.get("first_feature", 0) for side in (got, expected))
     if len(widths) == 1 and first != wanted:
-        yield Difference("first_feature", first, wanted)
+        yield ParameterDifference("first_feature", first, wanted)
 
 
-def _frequencies(got: Rotation, expected: Rotation, within: float) -> tuple[str, object, object]:
+def _frequencies(got: RotaryParameters, expected: RotaryParameters, within: float) -> tuple[str, object, object]:
     """Return the frequencies of a side that is lacking, with those that are there instead."""
     sides = dict(enumerate(angles for angles, _ in expected.angles))
     lacking = [side for side, angles in sides.items() if not any(_near(own, angles, within) for own, _ in got.angles)]
@@ -115,7 +115,9 @@ def _frequencies(got: Rotation, expected: Rotation, within: float) -> tuple[str,
     return name, tuple(got.angles[-1 if side else 0][0]), tuple(sides[side])
 
 
-def _of_angles(got: Rotation, expected: Rotation, dtype: str, within: float) -> Iterator[Difference]:
+def _of_angles(
+    got: RotaryParameters, expected: RotaryParameters, dtype: str, within: float
+) -> Iterator[ParameterDifference]:
     """Yield the parameters of angles that differ."""
     ours, theirs = dict(got.settings), dict(expected.settings)
     if "rope_type" not in theirs and "rope_theta" in theirs:
@@ -128,14 +130,14 @@ def _of_angles(got: Rotation, expected: Rotation, dtype: str, within: float) -> 
     yield from [d for d in differing if _shows(got, d, within)] or differing
     # frequencies that switch by the length of a call, and follow a rule on neither side
     if not got.angles and expected.angles and not differing and {"short", "long"} <= got.settings.keys():
-        yield Difference("frequencies", "of no known rule", tuple(expected.angles[0][0]))
+        yield ParameterDifference("frequencies", "of no known rule", tuple(expected.angles[0][0]))
         return
     # what the rope type of one side alone takes is said by the names of the types
     if not differing and got.angles and expected.angles and got.rotary_dim == expected.rotary_dim:
-        yield Difference(*_frequencies(got, expected, within))
+        yield ParameterDifference(*_frequencies(got, expected, within))
 
 
-def _shows(got: Rotation, difference: Difference, within: float) -> bool:
+def _shows(got: RotaryParameters, difference: ParameterDifference, within: float) -> bool:
     """Return whether the value that was expected would make other frequencies than a file has."""
     other = rotation_of({**got.settings, difference.name: difference.expected})
     pairs = zip(got.angles, other.angles, strict=False)

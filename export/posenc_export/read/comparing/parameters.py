@@ -13,7 +13,7 @@ USUAL = 1e-5
 
 
 @dataclass(frozen=True)
-class Difference:
+class ParameterDifference:
     """A parameter that differs: its name, its value in the file, and the value that was expected."""
 
     name: str
@@ -25,11 +25,11 @@ class Difference:
         return f"{self.name}{where} {shown(got)}, expected {shown(expected)}"
 
 
-def differences(got: Mapping[str, object], expected: Mapping[str, object], dtype: str) -> Iterator[Difference]:
+def differences(got: Mapping[str, object], expected: Mapping[str, object], dtype: str) -> Iterator[ParameterDifference]:
     """Yield the parameters that both sides have and that differ, in the order of the file's."""
     for name, value in got.items():
         if name in expected and not alike(value, expected[name], TELLS.get(dtype, USUAL)):
-            yield Difference(name, value, expected[name])
+            yield ParameterDifference(name, value, expected[name])
 
 
 def alike(got: object, expected: object, within: float) -> bool:

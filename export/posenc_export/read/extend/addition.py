@@ -66,7 +66,7 @@ class Digits:
 
 
 @dataclass
-class Writer:
+class NodeWriter:
     """Nodes and stored tensors that are added to a graph.
 
     Args:
@@ -110,7 +110,7 @@ class Writer:
         return (numpy_helper.from_array(array, name) for name, array in self.stored.items())
 
 
-def add_rows(writer: Writer, wave: Wave, digits: Digits) -> dict[str, str]:
+def add_rows(writer: NodeWriter, wave: Wave, digits: Digits) -> dict[str, str]:
     """Write sines and cosines at the positions of a node, and return the names of both."""
     whole = writer.node("Cast", wave.positions, to=onnx.TensorProto.INT64)
     signed = writer.reaxed("Unsqueeze", writer.reaxed("Squeeze", whole, wave.fitting.squeezed), wave.fitting.unsqueezed)
@@ -138,7 +138,7 @@ def add_rows(writer: Writer, wave: Wave, digits: Digits) -> dict[str, str]:
     return {name: writer.node("Expand", row, shape) for name, row in rows.items()}
 
 
-def _added(writer: Writer, a_sin: str, a_cos: str, b_sin: str, b_cos: str) -> tuple[str, str]:
+def _added(writer: NodeWriter, a_sin: str, a_cos: str, b_sin: str, b_cos: str) -> tuple[str, str]:
     """Write the sine and the cosine of a sum of two angles."""
     products = [writer.node("Mul", *pair) for pair in ((a_sin, b_cos), (a_cos, b_sin), (a_cos, b_cos), (a_sin, b_sin))]
     return writer.node("Add", *products[:2]), writer.node("Sub", *products[2:])

@@ -11,7 +11,7 @@ from onnx import helper
 
 from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
-from posenc_export.read.extend.addition import Digits, Writer, add_rows
+from posenc_export.read.extend.addition import Digits, NodeWriter, add_rows
 from posenc_export.read.extend.chains import Wave, waves_of
 from posenc_export.read.extend.model import Model
 from posenc_export.read.extend.result import Swap
@@ -81,7 +81,7 @@ def _swap(model: Model, run: Run, waves: Sequence[Wave], digits: Digits) -> None
     places = [place for place, node in enumerate(graph.node) if node.output and node.output[0] in names]
     if len(places) != len(names):
         raise BadInput(f"{waves[0].node.node} is inside of a function or of another node: --exact cannot swap it")
-    writer = Writer(_prefix(graph), _opset(model.proto))
+    writer = NodeWriter(_prefix(graph), _opset(model.proto))
     rows = add_rows(writer, waves[0], digits)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(_dtype_of(run, names[0])))
     for wave in waves:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.formulas.fitting import Form, Parameter
-from posenc.formulas.parts.turned import rows_of
+from posenc.formulas.parts.cos_sin_rows import rows_of
 from posenc_export.common.errors import BadInput, bad_input
 
 CONTEXT = "original_max_position_embeddings"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from posenc_export.read.ends import End
+from posenc_export.read.ends import AxisEnd
 from posenc_export.read.extend.held import Array
 from posenc_export.read.extend.model import Model
 from posenc_export.read.extend.result import Grown
@@ -16,7 +16,7 @@ LARGEST = 2**28
 """Bytes that a buffer may take that is made longer: masks of all pairs of positions grow with the square."""
 
 
-def grow(model: Model, end: End, run: Run, max_len: int) -> list[Grown]:
+def grow(model: Model, end: AxisEnd, run: Run, max_len: int) -> list[Grown]:
     """Make the buffers longer that end where positions do; nothing where there are none that can be continued.
 
     Args:
@@ -37,7 +37,7 @@ def grow(model: Model, end: End, run: Run, max_len: int) -> list[Grown]:
     return grown
 
 
-def stored_at(end: End, run: Run) -> list[str]:
+def stored_at(end: AxisEnd, run: Run) -> list[str]:
     """Return the stored tensors that what meets at an end is made of."""
     names = dict[str, None]()
     for operand in end.record.operands:

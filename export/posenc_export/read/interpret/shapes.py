@@ -45,7 +45,9 @@ def inferred(node: Node, operands: Sequence[Operand | None], opsets: Mapping[str
         return [None] * len(node.outputs)
     kinds = tuple(_kind_of(operand.value) if operand else None for operand in operands)
     numbers = tuple(_numbers(operands))
-    case = Case(node.op_type, node.domain, tuple(opsets.items()), attributes_of(node), tuple(map(bool, node.outputs)))
+    case = NamelessNode(
+        node.op_type, node.domain, tuple(opsets.items()), attributes_of(node), tuple(map(bool, node.outputs))
+    )
     size = sum(len(content) for _, _, content in numbers)
     try:
         return list((_inferred if size <= SHORT else _inferred.__wrapped__)(case, kinds, numbers))
@@ -56,7 +58,7 @@ def inferred(node: Node, operands: Sequence[Operand | None], opsets: Mapping[str
 
 
 @dataclass(frozen=True)
-class Case:
+class NamelessNode:
     """A node without its names, of which layers have the same many times.
 
     Args:
@@ -76,7 +78,7 @@ class Case:
 
 @functools.lru_cache(maxsize=CASES)
 def _inferred(
-    case: Case, kinds: tuple[Kind | None, ...], numbers: tuple[tuple[int, Kind, bytes], ...]
+    case: NamelessNode, kinds: tuple[Kind | None, ...], numbers: tuple[tuple[int, Kind, bytes], ...]
 ) -> tuple[Kind | None, ...]:
     """Return what the outputs are of a node whose inputs are known by shape, and some by number."""
     schema = schema_of(case.op_type, case.domain, dict(case.opsets).get(case.domain, dict(case.opsets).get("", 1)))

@@ -101,7 +101,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Fault:
+class AttentionFault:
     """What is wrong with an attention, or not known: at which node, in words."""
 
     node: str
@@ -125,8 +125,8 @@ class Account:
     queries: tuple[str, ...]
     keys: tuple[str, ...]
     values: tuple[str, ...]
-    faults: tuple[Fault, ...] = ()
-    unsure: tuple[Fault, ...] = ()
+    faults: tuple[AttentionFault, ...] = ()
+    unsure: tuple[AttentionFault, ...] = ()
 
 
 def accounts_of(run: Run, attentions: Sequence[int]) -> tuple[Account, ...]:
@@ -370,8 +370,8 @@ def _account(tracer: Tracer, place: int) -> Account:
     products = list(_score_products(tracer.flow, node))
     values = _values_of(tracer.flow, node)
     names: list[list[str]] = [[], [], []]
-    faults: list[Fault] = []
-    unsure: list[Fault] = []
+    faults: list[AttentionFault] = []
+    unsure: list[AttentionFault] = []
     for product in products:
         left, right = product.operands[:2]
         if left is None or right is None:
@@ -429,7 +429,9 @@ def _terms(node: Meeting) -> tuple[str, str, str] | None:
     return (parts[0], parts[1], result) if len(parts) == 2 else None
 
 
-def _accounted(place: int, names: list[list[str]], faults: list[Fault], unsure: list[Fault]) -> Account:
+def _accounted(
+    place: int, names: list[list[str]], faults: list[AttentionFault], unsure: list[AttentionFault]
+) -> Account:
     sides = [tuple(dict.fromkeys(nodes)) for nodes in names]
     return Account(place, sides[0], sides[1], sides[2], tuple(dict.fromkeys(faults)), tuple(dict.fromkeys(unsure)))
 
@@ -442,8 +444,8 @@ def _whole(tracer: Tracer, place: int, node: Meeting) -> Account:
         return Account(place, (), (), ())
     operands = [node.operands[i] if i < len(node.operands) else None for i in places]
     names: list[list[str]] = [[], [], []]
-    faults: list[Fault] = []
-    unsure: list[Fault] = []
+    faults: list[AttentionFault] = []
+    unsure: list[AttentionFault] = []
     sides = [None if o is None else _side(tracer, o, 2 if len(_shape(o)) == 4 else 1) for o in operands]
     packed = operands[1] is None
     turns_itself = _turns_itself(node)
@@ -455,7 +457,9 @@ def _whole(tracer: Tracer, place: int, node: Meeting) -> Account:
             continue
         found.extend(_nodes(tracer, side))
         if turns_itself and side.turns and words != "values":
-            faults.append(Fault(found[0], f"{words} are turned twice: there, and by the operator of the attention"))
+            faults.append(
+                AttentionFault(found[0], f"{words} are turned twice: there, and by the operator of the attention")
+            )
     if value is not None:
         _judge_values(tracer, value, faults)
     if turns_itself:
@@ -525,23 +529,25 @@ def _nodes(tracer: Tracer, side: Side) -> list[str]:
     return [tracer.turns[turn].node for turn in side.turns]
 
 
-def _judge_values(tracer: Tracer, side: Side, faults: list[Fault]) -> None:
+def _judge_values(tracer: Tracer, side: Side, faults: list[AttentionFault]) -> None:
     if side.turns:
-        faults.append(Fault(tracer.turns[side.turns[0]].node, VALUES_TURNED))
+        faults.append(AttentionFault(tracer.turns[side.turns[0]].node, VALUES_TURNED))
 
 
-def _judge(tracer: Tracer, sides: tuple[Side, Side], faults: list[Fault], unsure: list[Fault]) -> None:
+def _judge(
+    tracer: Tracer, sides: tuple[Side, Side], faults: list[AttentionFault], unsure: list[AttentionFault]
+) -> None:
     """Find what is wrong with the two sides of a product of queries and keys."""
     for side, words in zip(sides, ("queries", "keys"), strict=True):
         for turn in side.again:
-            faults.append(Fault(tracer.turns[turn].node, f"{words} are turned twice"))
+            faults.append(AttentionFault(tracer.turns[turn].node, f"{words} are turned twice"))
         for turn in side.turns:
             if tracer.turns[turn].fault:
-                faults.append(Fault(tracer.turns[turn].node, f"{words}: {tracer.turns[turn].fault}"))
+                faults.append(AttentionFault(tracer.turns[turn].node, f"{words}: {tracer.turns[turn].fault}"))
         if side.traced is not None and side.turns and _is_still(tracer, side):
             node = tracer.turns[side.turns[0]].node
             alike = f"{words} are turned alike at every token: angles go along an axis that is not that of tokens"
-            faults.append(Fault(node, alike))
+            faults.append(AttentionFault(node, alike))
     query, key = (_by_feature(tracer, side) for side in sides)
     if faults or query is None or key is None or not (sides[0].turns or sides[1].turns):
         return
@@ -577,7 +583,7 @@ def _spread(numbers: Floats, axis: int) -> float:
 
 
 @dataclass(frozen=True)
-class Rows:
+class HeadTurns:
     """A head of queries or of keys.
 
     Args:
@@ -591,7 +597,7 @@ class Rows:
     sine: Floats
 
 
-def _by_feature(tracer: Tracer, side: Side) -> Rows | None:
+def _by_feature(tracer: Tracer, side: Side) -> HeadTurns | None:
     """Return the first head of a side, (tokens, features)."""
     if side.traced is None or side.traced.turn.ndim < 2 or not side.traced.turn.size:
         return None
@@ -606,10 +612,12 @@ def _by_feature(tracer: Tracer, side: Side) -> Rows | None:
             arrays = [np.moveaxis(array, side.axis, -2) for array in arrays]
         heads = [array.reshape(-1, *array.shape[-2:])[0] for array in arrays]
         heads = [array.T for array in heads] if side.axis == -1 else heads
-    return Rows(heads[0].astype(np.int64), heads[1], heads[2])
+    return HeadTurns(heads[0].astype(np.int64), heads[1], heads[2])
 
 
-def _unlike(tracer: Tracer, sides: tuple[Side, Side], rows: tuple[Rows, Rows]) -> tuple[list[Fault], list[Fault]]:
+def _unlike(
+    tracer: Tracer, sides: tuple[Side, Side], rows: tuple[HeadTurns, HeadTurns]
+) -> tuple[list[AttentionFault], list[AttentionFault]]:
     """Return how queries and keys are turned differently, in words, and what is not known of that."""
     query, key = rows
     width = min(query.turn.shape[1], key.turn.shape[1])
@@ -620,11 +628,13 @@ def _unlike(tracer: Tracer, sides: tuple[Side, Side], rows: tuple[Rows, Rows]) -
         if alone.any():
             some = "" if (states[second] != "turned").all() else f" in {int(alone.sum())} of {width} features"
             return [
-                Fault(tracer.turns[sides[first].turns[0]].node, f"{words} are turned, and {others} are not{some}")
+                AttentionFault(
+                    tracer.turns[sides[first].turns[0]].node, f"{words} are turned, and {others} are not{some}"
+                )
             ], []
         if ((states[first] == "turned") & (states[second] == "unsure")).any() and not sides[second].turns:
             node = tracer.turns[sides[first].turns[0]].node
-            return [], [Fault(node, f"{words} are turned, and whether {others} are is not judged")]
+            return [], [AttentionFault(node, f"{words} are turned, and whether {others} are is not judged")]
     if query.turn.shape[0] != key.turn.shape[0]:
         return [], []
     cosines, sines = ([getattr(part, name)[:, :width] for part in rows] for name in ("cosine", "sine"))
@@ -632,7 +642,7 @@ def _unlike(tracer: Tracer, sides: tuple[Side, Side], rows: tuple[Rows, Rows]) -
     if np.isnan(apart).all() or float(np.nanmax(apart)) < UNLIKE:
         return [], []
     node = tracer.turns[sides[1].turns[0]].node
-    return [Fault(node, f"keys are turned by other angles than queries{_words(rows, width)}")], []
+    return [AttentionFault(node, f"keys are turned by other angles than queries{_words(rows, width)}")], []
 
 
 def _states(turn: Places) -> NDArray[np.str_]:
@@ -641,7 +651,7 @@ def _states(turn: Places) -> NDArray[np.str_]:
     return np.where(turned, "turned", np.where(plain, "plain", "unsure"))
 
 
-def _words(rows: tuple[Rows, Rows], width: int) -> str:
+def _words(rows: tuple[HeadTurns, HeadTurns], width: int) -> str:
     """Return in words how far apart the positions of both sides are, where all angles say one number."""
     query, key = ((part.cosine + 1j * part.sine)[:, :width] for part in rows)
     for shift in (1, 2, -1, -2, 3, -3):

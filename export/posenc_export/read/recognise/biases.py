@@ -17,7 +17,7 @@ from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_looku
 from posenc_export.read.recognise.masks import is_mask, unblocked
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.relative import stored_by_distance
-from posenc_export.read.recognise.sides import Axes
+from posenc_export.read.recognise.sides import TensorAxes
 from posenc_export.read.recognise.taken_in import coordinates_form
 from posenc_export.read.recognise.trails import (
     Trails,
@@ -45,7 +45,7 @@ BIAS_OF = {
 """Which input of an operator of attention is added to scores."""
 
 
-def biases_of(run: Run, axes: Axes) -> list[Named]:
+def biases_of(run: Run, axes: TensorAxes) -> list[Named]:
     """Return the encodings that are added to attention scores, in the graph's order.
 
     Args:
@@ -56,7 +56,7 @@ def biases_of(run: Run, axes: Axes) -> list[Named]:
     return gathered(item for meeting in run.nodes for item in _claims(run, axes, lookups, shared, meeting))
 
 
-def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
+def _claims(run: Run, axes: TensorAxes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
     if meeting.op_type == "RelativePositionBias":
         yield from _by_operator(run, meeting)
         return
@@ -87,7 +87,7 @@ def _takers(run: Run, meeting: Meeting) -> Iterator[Meeting]:
             yield node
 
 
-def _is_of_tokens(axes: Axes, meeting: Meeting, operand: Operand) -> bool:
+def _is_of_tokens(axes: TensorAxes, meeting: Meeting, operand: Operand) -> bool:
     """Return whether rows (tokens, features) are added to tokens: no distance chooses them."""
     several = [size for size in shape_of(operand.value) if size > 1]
     return meeting.op_type in ADDING and len(several) < 3 and axes.met(meeting)[-1:] == ("features",)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.rotary_operators import TabledOperator
-from posenc_export.read.recognise.rotary_rows import Rows, rotary_form, rotary_table, row_errors, some_of
+from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, rotary_table, row_errors, some_of
 from posenc_export.read.recognise.rotations import Rotation
 from posenc_export.read.recognise.stored_rows import stored_table
 from posenc_export.read.values import Constant, Operand
@@ -31,7 +31,7 @@ class Numbers:
 
     form: Form
     error: float | None
-    rows: Rows
+    rows: CosSinRows
     positions: NDArray[np.int64]
     count: int | None
     exchanged: bool = False
@@ -62,13 +62,13 @@ class Reader:
         key = (cosine.tensor, sine.tensor, b"")
         if key not in self._by_tensor:
             # a table may stand where the other one belongs
-            exchanged = Rows(operator.rows.sine, operator.rows.cosine)
+            exchanged = CosSinRows(operator.rows.sine, operator.rows.cosine)
             self._by_tensor[key] = self._tabled(operator, operator.rows) or self._tabled(
                 operator, exchanged, exchanged=True
             )
         return self._by_tensor[key]
 
-    def _tabled(self, operator: TabledOperator, rows: Rows, *, exchanged: bool = False) -> Numbers | None:
+    def _tabled(self, operator: TabledOperator, rows: CosSinRows, *, exchanged: bool = False) -> Numbers | None:
         """Return the numbers of an operator's tables, stored or looked up before."""
         cosine, sine = operator.tables
         if isinstance(cosine.value, Constant):
@@ -77,7 +77,9 @@ class Reader:
         numbers = self._looked_up(tables, rows, operator.positions)
         return None if numbers is None else replace(numbers, exchanged=exchanged)
 
-    def _looked_up(self, tables: tuple[Operand, Operand], rows: Rows, positions: NDArray[np.int64]) -> Numbers | None:
+    def _looked_up(
+        self, tables: tuple[Operand, Operand], rows: CosSinRows, positions: NDArray[np.int64]
+    ) -> Numbers | None:
         """Return the numbers of the whole table that rows were looked up in, or else of the rows."""
         stored = stored_table(self.flow, tables, rows, positions)
         count = None if stored is None else stored.count
@@ -88,7 +90,7 @@ class Reader:
         return self._named(rows, positions, count)
 
     def _named(
-        self, rows: Rows, positions: NDArray[np.int64], count: int | None, *, exchanged: bool = False
+        self, rows: CosSinRows, positions: NDArray[np.int64], count: int | None, *, exchanged: bool = False
     ) -> Numbers | None:
         # layers have large tables each: the rows that were looked at stay, and the files are closed
         key = rows.some.digest + positions[:8].tobytes() + positions[-1:].tobytes()
@@ -98,7 +100,7 @@ class Reader:
         return None if named is None else Numbers(*named, rows.some, positions[some_of(len(rows))], count, exchanged)
 
 
-def _form_and_error(rows: Rows, positions: NDArray[np.int64]) -> tuple[Form, float | None] | None:
+def _form_and_error(rows: CosSinRows, positions: NDArray[np.int64]) -> tuple[Form, float | None] | None:
     """Return the form of rows, and the largest error of some of them."""
     if len(rows) == 0:
         return None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.circles import circle_of, offset_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.rotary_rows import Rows
+from posenc_export.read.recognise.rotary_rows import CosSinRows
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Value
 
 
@@ -59,12 +59,12 @@ class TabledOperator:
     node: Meeting
     tables: tuple[Operand, Operand]
     ids: Operand | None
-    rows: Rows
+    rows: CosSinRows
     positions: NDArray[np.int64]
     parameters: dict[str, Parameter]
 
 
-def is_rotation(rows: Rows) -> bool:
+def is_rotation(rows: CosSinRows) -> bool:
     """Return whether rows can turn pairs: cos^2 + sin^2 is the same for all pairs of a row, and not 0.
 
     Tables that grow or shrink by one factor a position, pair by pair, are those of xPos.
@@ -79,7 +79,7 @@ def is_rotation(rows: Rows) -> bool:
         return len(size) > 2 and float(np.abs(np.diff(np.log(size), 2, axis=0)).max()) <= BENT
 
 
-def rotary_tables(flow: Flow) -> Iterator[tuple[Meeting, tuple[Operand, Operand], Rows]]:
+def rotary_tables(flow: Flow) -> Iterator[tuple[Meeting, tuple[Operand, Operand], CosSinRows]]:
     """Yield each operator that turns by tables whose numbers are known, with its tables, as rows too."""
     for node in flow.run.nodes:
         found = _tables_of(flow, node)
@@ -87,7 +87,7 @@ def rotary_tables(flow: Flow) -> Iterator[tuple[Meeting, tuple[Operand, Operand]
             yield node, *found
 
 
-def _tables_of(flow: Flow, node: Meeting) -> tuple[tuple[Operand, Operand], Rows] | None:
+def _tables_of(flow: Flow, node: Meeting) -> tuple[tuple[Operand, Operand], CosSinRows] | None:
     places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
     if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
         return None
@@ -138,14 +138,14 @@ def _at(node: Meeting, place: int) -> Operand | None:
     return node.operands[place] if place < len(node.operands) else None
 
 
-def _rows(cosine: Array, sine: Array) -> Rows | None:
+def _rows(cosine: Array, sine: Array) -> CosSinRows | None:
     """Return tables as (positions, pairs); a call's tables have an axis of sequences more, all alike."""
     if cosine.shape != sine.shape or cosine.ndim not in (2, 3) or 0 in cosine.shape:
         return None
-    return Rows(cosine, sine) if cosine.ndim == 2 else Rows(cosine[0], sine[0])
+    return CosSinRows(cosine, sine) if cosine.ndim == 2 else CosSinRows(cosine[0], sine[0])
 
 
-def _positions(rows: Rows, ids: Operand | None) -> NDArray[np.int64]:
+def _positions(rows: CosSinRows, ids: Operand | None) -> NDArray[np.int64]:
     """Return the positions of rows: those of a table are counted, those of a call begin somewhere."""
     # a stored table begins at position 0; what a graph computed may begin where a cache ends
     count = len(rows)

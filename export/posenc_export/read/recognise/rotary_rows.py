@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
 from posenc.formulas.parts.circles import FIRST_ROWS
-from posenc.formulas.parts.turned import formula_of
+from posenc.formulas.parts.cos_sin_rows import formula_of
 from posenc.formulas.rope_types.longrope import two_tables
 from posenc.ports import Array, Floats
 
@@ -34,7 +34,7 @@ NEXT_ROWS = 64
 
 
 @dataclass(frozen=True)
-class Rows:
+class CosSinRows:
     """Cosines and sines, a row a position and a column a pair."""
 
     cosine: NDArray[np.generic]
@@ -53,24 +53,24 @@ class Rows:
         return digest.digest()
 
     @cached_property
-    def some(self) -> Rows:
+    def some(self) -> CosSinRows:
         """The rows from which the form is read: those at `some_of`."""
         return self if len(self) <= MANY else self.at(some_of(len(self)))
 
-    def at(self, places: NDArray[np.int64]) -> Rows:
+    def at(self, places: NDArray[np.int64]) -> CosSinRows:
         """Return the rows at some places, as a copy."""
-        return Rows(self.cosine[places], self.sine[places])
+        return CosSinRows(self.cosine[places], self.sine[places])
 
-    def after(self, row: int) -> Rows:
+    def after(self, row: int) -> CosSinRows:
         """Return the rows from one on."""
-        return Rows(self.cosine[row:], self.sine[row:])
+        return CosSinRows(self.cosine[row:], self.sine[row:])
 
-    def before(self, row: int) -> Rows:
+    def before(self, row: int) -> CosSinRows:
         """Return the rows up to one."""
-        return Rows(self.cosine[:row], self.sine[:row])
+        return CosSinRows(self.cosine[:row], self.sine[:row])
 
 
-def rotary_form(rows: Rows, positions: NDArray[np.int64]) -> Form | None:
+def rotary_form(rows: CosSinRows, positions: NDArray[np.int64]) -> Form | None:
     """Return the rotary form of rows at positions; None where they are not cosines and sines of frequency x position.
 
     A form without a formula has the name "unknown frequencies".
@@ -96,7 +96,7 @@ def some_of(count: int) -> NDArray[np.int64]:
     return np.union1d(np.concatenate([np.arange(FIRST), spread]), 1 << np.arange(int(count - 1).bit_length()))
 
 
-def row_errors(rows: Rows, form: Form, positions: NDArray[np.int64]) -> Floats:
+def row_errors(rows: CosSinRows, form: Form, positions: NDArray[np.int64]) -> Floats:
     """Return the largest absolute error of each row; infinite where a number is not finite."""
     if form.exact is None:
         raise ValueError(f"{form.name} has no formula to compare rows with")
@@ -119,7 +119,7 @@ def _chunks(rows: int, width: int) -> Iterator[slice]:
     return (slice(start, start + count) for start in range(0, rows, count))
 
 
-def rotary_table(rows: Rows) -> Form | None:
+def rotary_table(rows: CosSinRows) -> Form | None:
     """Return the form of a stored table, whose row r is position r; two tables end to end have one form."""
     first = rotary_form(rows, np.arange(len(rows)))
     seam = None if first is None else _seam(rows, first)
@@ -133,7 +133,7 @@ def rotary_table(rows: Rows) -> Form | None:
     return first
 
 
-def _seam(rows: Rows, first: Form) -> int | None:
+def _seam(rows: CosSinRows, first: Form) -> int | None:
     """Return the row from which on a table is not that of its first rows."""
     # noise of half precision grows slowly; a second table begins at once
     checked = replace(first, exact=formula_of(first))
@@ -148,7 +148,7 @@ def _seam(rows: Rows, first: Form) -> int | None:
     return seam if seam is not None and FIRST_ROWS <= seam <= len(rows) - FIRST_ROWS else None
 
 
-def _is_right(rows: Rows, form: Form, start: int) -> bool:
+def _is_right(rows: CosSinRows, form: Form, start: int) -> bool:
     """Tell whether the first rows of a second table are those of its form."""
     rows = rows.before(NEXT_ROWS)
     checked = replace(form, exact=formula_of(form))

@@ -13,7 +13,7 @@ from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.mixtures import Mixture, Product, mixtures
 from posenc_export.read.recognise.pairing import Places
-from posenc_export.read.recognise.rotary_rows import Rows
+from posenc_export.read.recognise.rotary_rows import CosSinRows
 from posenc_export.read.values import Meeting, Operand, Position
 
 FEWEST = 4
@@ -40,7 +40,7 @@ class Mixed:
 
     node: Meeting
     products: tuple[Product, Product]
-    rows: Rows
+    rows: CosSinRows
     positions: Places
     own: Places
     paired: Places
@@ -100,7 +100,7 @@ class Rotation:
     nodes: tuple[Meeting, ...]
     tables: tuple[Operand, Operand]
     multiplied: Meeting
-    rows: Rows
+    rows: CosSinRows
     positions: Places
     first: Places
     second: Places
@@ -209,7 +209,7 @@ def _whole(parts: list[Mixed]) -> Rotation | None:
         tuple(part.node for part in parts),
         (cosines.table, sines.table),
         cosines.node,
-        Rows(cosine[:, order], sine[:, order]),
+        CosSinRows(cosine[:, order], sine[:, order]),
         parts[0].positions,
         others[order],
         own[order],
@@ -239,7 +239,7 @@ def _read(flow: Flow, mixture: Mixture) -> Mixed | None:
             positions = _positions(flow, circle_of(columns[cos], columns[sin]), mixture.sides[cos].table)
             if positions is not None:
                 products = (mixture.sides[cos], mixture.sides[sin])
-                rows = Rows(columns[cos], columns[sin])
+                rows = CosSinRows(columns[cos], columns[sin])
                 return Mixed(mixture.node, products, rows, positions, where[cos], where[sin])
     return None
 
@@ -256,7 +256,7 @@ def _still(mixture: Mixture) -> Mixed | None:
     width = left.by.shape[-1]
     if left.by.flat[0] <= 0 or right.by.flat[0] != 0:
         return None
-    rows = Rows(left.by.reshape(-1, width)[[0] * FEWEST], right.by.reshape(-1, width)[[0] * FEWEST])
+    rows = CosSinRows(left.by.reshape(-1, width)[[0] * FEWEST], right.by.reshape(-1, width)[[0] * FEWEST])
     places = [side.index.reshape(-1, width)[0] for side in (left, right)]
     return Mixed(mixture.node, (left, right), rows, np.arange(FEWEST), places[0], places[1])
 

@@ -61,7 +61,7 @@ RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 @dataclass(frozen=True)
-class Axes:
+class TensorAxes:
     """What the axes of each tensor of data are, by the name of the tensor."""
 
     known: dict[str, Sides]
@@ -77,13 +77,13 @@ class Axes:
         return broadcast(each, _sizes(node))
 
 
-def axes_of_data(run: Run) -> Axes:
+def axes_of_data(run: Run) -> TensorAxes:
     """Return what the axes of the data of a run are, by the nodes that made them.
 
     What comes in is told by the first node that mixes it: a weight or a convolution mixes features.
     """
     given = _given(run)
-    axes = Axes(dict(given))
+    axes = TensorAxes(dict(given))
     for node in run.nodes:
         if not any(_is_data(operand) for operand in node.operands) and node.op_type not in ("Gather", *EMBEDDING):
             continue
@@ -151,7 +151,7 @@ def _sizes(node: Meeting) -> list[Shape]:
     return [o.value.shape for o in node.operands if o is not None and isinstance(o.value, Data)]
 
 
-def _sides(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _sides(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return what the axes of an output are."""
     rule = RULES.get(node.op_type)
     if rule is not None:
@@ -166,26 +166,26 @@ def _sides(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     return axes.met(node)
 
 
-def _attended(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _attended(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of what an attention gives, or of embedded tokens."""
     if len(shape) == 4:  # (batch, heads, length, features)
         return (PLACES, FEATURES, PLACES, FEATURES)
     return (*(PLACES,) * (len(shape) - 1), FEATURES)
 
 
-def _last(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _last(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return axes of which the last has features."""
     return (*(PLACES,) * (len(shape) - 1), FEATURES)
 
 
-def _reordered(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _reordered(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of an image whose features ONNX Runtime puts elsewhere."""
     if node.op_type == "ReorderOutput" and node.attributes.get("channels_last"):
         return _last(axes, node, shape)
     return (PLACES, FEATURES, *(PLACES,) * (len(shape) - 2))
 
 
-def _transposed(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _transposed(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return axes in another order."""
     first = node.operands[0]
     sides = () if first is None else axes.of(first.tensor, shape_of(first.value))
@@ -194,7 +194,7 @@ def _transposed(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     return tuple(sides[place] for place in places if place < len(sides))
 
 
-def _regrouped(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _regrouped(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return axes that were split and joined."""
     first = node.operands[0]
     return (
@@ -212,7 +212,7 @@ def _placed(sides: Sides) -> Sides:
     return tuple(PLACES if side == UNKNOWN else side for side in sides)
 
 
-def _of_product(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _of_product(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of a product of matrices, with a stored factor, or of data alone."""
     factors = []
     for place, flag in zip(PLAIN_PRODUCTS[node.op_type], ("transA", "transB"), strict=True):
@@ -245,7 +245,7 @@ def _fitted(sides: Sides, shape: Shape) -> Sides:
     return (*(UNKNOWN,) * (len(shape) - len(sides)), *sides)
 
 
-def _of_einsum(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _of_einsum(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of a sum of products, letter by letter."""
     terms, outcome = letters(node)
     if outcome is None:
@@ -275,7 +275,7 @@ def letters(node: Meeting) -> tuple[list[str], str | None]:
     return before.split(","), outcome
 
 
-def _of_convolution(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _of_convolution(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of a convolution: channels, and places unless it is known that they are features."""
     operand = next((operand for operand in node.operands if operand is not None and _is_data(operand)), None)
     sides = axes.of(operand.tensor, shape_of(operand.value)) if operand is not None else ()
@@ -285,7 +285,7 @@ def _of_convolution(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     return (*_placed(sides[:1]), _weighted(sides[1]), *_placed(sides[2:]))
 
 
-def _of_norm(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _of_norm(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of a normalization of the last axis, which are features unless they are known as others."""
     sides = axes.met(node)
     axis = node.attributes.get("axis", -1)
@@ -297,7 +297,7 @@ def _of_norm(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     return (*sides[:-1], FEATURES)
 
 
-def _of_gather(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _of_gather(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes of what indices take: rows of words are features, and each index is a place."""
     table, indices = node.operands[:2] if len(node.operands) > 1 else (None, None)
     axis = node.attributes.get("axis", 0)
@@ -314,7 +314,7 @@ def _of_gather(axes: Axes, node: Meeting, shape: Shape) -> Sides:
     return (*sides[:axis], *there, *sides[axis + 1 :])
 
 
-def _reduced(axes: Axes, node: Meeting, shape: Shape) -> Sides:
+def _reduced(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     """Return the axes that are left of a sum."""
     first = node.operands[0]
     sides = () if first is None else axes.of(first.tensor, shape_of(first.value))
@@ -376,7 +376,7 @@ def varying(array_shape: Shape, is_varying: Callable[[int], bool], sides: Sides)
     }
 
 
-RULES: Mapping[str, Callable[[Axes, Meeting, Shape], Sides]] = {
+RULES: Mapping[str, Callable[[TensorAxes, Meeting, Shape], Sides]] = {
     **dict.fromkeys(PLAIN_PRODUCTS, _of_product),
     "Einsum": _of_einsum,
     **dict.fromkeys(CONVOLUTIONS, _of_convolution),

@@ -21,9 +21,9 @@ from posenc_export.read.recognise.sides import (
     PLACES,
     PLAIN_PRODUCTS,
     UNKNOWN,
-    Axes,
     Side,
     Sides,
+    TensorAxes,
     letters,
     varying,
 )
@@ -87,7 +87,7 @@ CHOOSING: Mapping[str, Callable[[Array], bool]] = {
 """Operators that take elements of data, and when their indices say a distance."""
 
 
-def stored_of_places(run: Run, axes: Axes, claimed: set[str]) -> tuple[list[Named], list[Named]]:
+def stored_of_places(run: Run, axes: TensorAxes, claimed: set[str]) -> tuple[list[Named], list[Named]]:
     """Return stored numbers that differ along places of data, and those of which it is not known what the axes are.
 
     Args:
@@ -113,7 +113,7 @@ def stored_of_places(run: Run, axes: Axes, claimed: set[str]) -> tuple[list[Name
     return gathered(told), gathered(likely)
 
 
-def stands_by_place(run: Run, axes: Axes, node: Meeting, operand: Operand, numbers: Floats) -> bool:
+def stands_by_place(run: Run, axes: TensorAxes, node: Meeting, operand: Operand, numbers: Floats) -> bool:
     """Return whether the numbers of an input differ along places of the data that they are fitted to."""
     sides = next((sides for other, sides in _candidates(run, axes, node) if other is operand), None)
     if sides is None or are_tokens(run, node, operand):
@@ -122,7 +122,7 @@ def stands_by_place(run: Run, axes: Axes, node: Meeting, operand: Operand, numbe
     return PLACES in varying(numbers.shape, lambda axis: differs(numbers, axis), sides)
 
 
-def joins_features(axes: Axes, node: Meeting) -> bool:
+def joins_features(axes: TensorAxes, node: Meeting) -> bool:
     """Return whether a node puts features beside those of data: ones and zeros there leave no token out."""
     met = axes.met(node)
     axis = _joined_axis(node, len(met))
@@ -135,7 +135,7 @@ def _joined_axis(node: Meeting, rank: int) -> int | None:
     return axis % rank if node.op_type == "Concat" and isinstance(axis, int) and rank else None
 
 
-def _candidates(run: Run, axes: Axes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
+def _candidates(run: Run, axes: TensorAxes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
     """Yield the inputs of a node that are stored numbers beside data, with the axes of data that they are fitted to."""
     place = BIAS_OF.get((node.domain, node.op_type), ADDED_TO_PRODUCT.get(node.op_type))
     if place is not None and place < len(node.operands):
@@ -177,7 +177,7 @@ def _inside(run: Run, operand: Operand) -> Iterator[Operand]:
                 yield Operand(name, run.values[name])
 
 
-def _of_output(run: Run, axes: Axes, node: Meeting) -> Sides:
+def _of_output(run: Run, axes: TensorAxes, node: Meeting) -> Sides:
     return axes.of(
         node.outputs[0], shape_of(run.values.get(node.outputs[0], Constant((), np.dtype(np.float32), _none)))
     )
@@ -187,7 +187,7 @@ def _none() -> Array:
     return np.zeros((), np.float32)
 
 
-def _in_product(axes: Axes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
+def _in_product(axes: TensorAxes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
     """Yield a stored factor of several matrices: a head has a weight of its own, and a place an encoding."""
     operands = [node.operands[i] for i in PLAIN_PRODUCTS[node.op_type] if i < len(node.operands)]
     stored = next((o for o in operands if o is not None and isinstance(o.value, Constant)), None)
@@ -202,7 +202,7 @@ def _in_product(axes: Axes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
     yield stored, (*(FEATURES,) * missing, *told, FEATURES, FEATURES)
 
 
-def _in_einsum(axes: Axes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
+def _in_einsum(axes: TensorAxes, node: Meeting) -> Iterator[tuple[Operand, Sides]]:
     """Yield the stored factors of a sum of products, with what the letters are that data has, too, and that stay."""
     terms, outcome = letters(node)
     if outcome is None:
@@ -311,7 +311,7 @@ def _choosing(run: Run, claimed: set[str]) -> Iterator[Claim]:
             yield claim(run, Form("not recognised", words, {}), node, indices)
 
 
-def _added_products(run: Run, axes: Axes, claimed: set[str]) -> Iterator[Claim]:
+def _added_products(run: Run, axes: TensorAxes, claimed: set[str]) -> Iterator[Claim]:
     """Yield weights whose products with queries are moved, and added to scores: rows for each distance, or each key."""
     for node in run.nodes:
         if node.op_type not in ("Add", "Sum") or node.node in claimed:
@@ -327,7 +327,7 @@ def _added_products(run: Run, axes: Axes, claimed: set[str]) -> Iterator[Claim]:
                 yield claim(run, form, node, Operand(product[1].tensor, product[1].value))
 
 
-def _weight_of(run: Run, axes: Axes, operand: Operand, of_data: bool) -> tuple[Meeting, Operand] | None:
+def _weight_of(run: Run, axes: TensorAxes, operand: Operand, of_data: bool) -> tuple[Meeting, Operand] | None:
     """Return the product that data were moved or scaled from, and its second factor.
 
     Args:

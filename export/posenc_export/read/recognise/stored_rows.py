@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from posenc.ports import Floats
 from posenc_export.read.recognise.flow import MOVES, Flow
-from posenc_export.read.recognise.rotary_rows import Rows
+from posenc_export.read.recognise.rotary_rows import CosSinRows
 from posenc_export.read.values import Array, Constant, Meeting, Operand, Position, Value
 
 DEEPEST = 400
@@ -36,11 +36,11 @@ class Stored:
     """
 
     count: int
-    rows: Rows | None
+    rows: CosSinRows | None
 
 
 def stored_table(
-    flow: Flow, tables: tuple[Operand, Operand], rows: Rows, positions: NDArray[np.int64]
+    flow: Flow, tables: tuple[Operand, Operand], rows: CosSinRows, positions: NDArray[np.int64]
 ) -> Stored | None:
     """Return the table that cosines and sines were looked up in; None where they are computed."""
     parts = [
@@ -49,7 +49,7 @@ def stored_table(
     ]
     cosine, sine = parts
     if cosine is not None and sine is not None and len(cosine) == len(sine):
-        return Stored(len(cosine), Rows(cosine, sine))
+        return Stored(len(cosine), CosSinRows(cosine, sine))
     count = _count(flow, tables[0], rows)
     return None if count is None else Stored(count, None)
 
@@ -93,7 +93,7 @@ def _matching(seen: Floats, numbers: Floats) -> slice | NDArray[np.int64] | None
     return np.argmax(alike, axis=0) if np.all(alike.sum(axis=0) == 1) else None
 
 
-def _count(flow: Flow, table: Operand, rows: Rows) -> int | None:
+def _count(flow: Flow, table: Operand, rows: CosSinRows) -> int | None:
     """Return how many rows the one table has that a value was made of, if it is as wide as the value."""
     tables = list(_behind(flow, table))
     if len(tables) != 1:

@@ -30,7 +30,7 @@ from posenc_export.read.recognise.lookups import (
 )
 from posenc_export.read.recognise.masks import is_mask
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.sides import Axes
+from posenc_export.read.recognise.sides import TensorAxes
 from posenc_export.read.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.read.recognise.trails import (
     RESIZING,
@@ -61,7 +61,7 @@ CONVOLUTIONS = {"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"}
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
 
-def tables_of(run: Run, axes: Axes) -> list[Named]:
+def tables_of(run: Run, axes: TensorAxes) -> list[Named]:
     """Return the encodings whose rows are added to data, or that a weight takes in, in the graph's order.
 
     Args:
@@ -72,7 +72,7 @@ def tables_of(run: Run, axes: Axes) -> list[Named]:
     return gathered(item for meeting in run.nodes for item in _claims(run, axes, lookups, shared, meeting))
 
 
-def _claims(run: Run, axes: Axes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
+def _claims(run: Run, axes: TensorAxes, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
     if meeting.op_type in EMBEDDING:
         yield from _embedded(run, meeting)
         return
@@ -160,7 +160,7 @@ def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
     yield replace(item, rows=rows, positions=source, error=None if form is None else error_of_rows(form, numbers))
 
 
-def _added(run: Run, axes: Axes, lookups: Lookups, meeting: Meeting, operand: Operand) -> Claim | None:
+def _added(run: Run, axes: TensorAxes, lookups: Lookups, meeting: Meeting, operand: Operand) -> Claim | None:
     """Return the encoding whose rows are added to data; None where they are a mask, or not of positions."""
     # a bias of features, of channels, or of heads has a single axis
     several = sum(size > 1 for size in shape_of(operand.value)) > 1
@@ -254,7 +254,7 @@ def _interpolated(run: Run, meeting: Meeting, operand: Operand, resizing: Meetin
     return replace(claim(run, form, meeting, operand), rows=sizes[0] if sizes else None)
 
 
-def _learned(run: Run, axes: Axes, meeting: Meeting, operand: Operand, array: Array) -> Claim | None:
+def _learned(run: Run, axes: TensorAxes, meeting: Meeting, operand: Operand, array: Array) -> Claim | None:
     """Return the claim of stored rows that are added as they are: the first ones, some later ones, or all."""
     rows = rows_of(array)
     stored = stored_of(operand)
@@ -292,7 +292,7 @@ def nearly_sinusoidal(rows: Array) -> Form | None:
     return Form("not recognised", words, {})
 
 
-def _places(run: Run, axes: Axes, meeting: Meeting, array: Array) -> Array | None:
+def _places(run: Run, axes: TensorAxes, meeting: Meeting, array: Array) -> Array | None:
     """Return the rows (places, features) of a stored grid that is added to a map of features place by place.
 
     SAM's has its features last, as (1, height, width, features), PiT's first, as (1, features, height, width). Which it

@@ -16,7 +16,7 @@ from posenc_export.read.recognise.claims import Claim, claim, gathered
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary_operators import is_rotation, rotary_tables
-from posenc_export.read.recognise.sides import Axes
+from posenc_export.read.recognise.sides import TensorAxes
 from posenc_export.read.recognise.stored_places import (
     FITTED,
     QUANTIZED,
@@ -64,7 +64,7 @@ STILL = 8
 NOTHING = Constant((), np.dtype(np.float32), lambda: np.zeros((), np.float32))
 
 
-def unrecognised_of(run: Run, axes: Axes, claimed: set[str]) -> list[Named]:
+def unrecognised_of(run: Run, axes: TensorAxes, claimed: set[str]) -> list[Named]:
     """Return position values that vary by position and meet data, and that no encoding has claimed.
 
     Args:
@@ -154,7 +154,7 @@ def _sourced(run: Run, entry: Claim) -> Claim:
     return replace(entry, positions=name) if kind == "mask" and not is_even(run.values.get(name)) else entry
 
 
-def _meets(run: Run, axes: Axes, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:
+def _meets(run: Run, axes: TensorAxes, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:
     """Return whether an operand varies by position, and meets data, or a weight, in a node that computes with both.
 
     Which node that is does not matter: what only compares, chooses or counts takes no floats that differ by position.
@@ -197,7 +197,7 @@ def _takes_a_token(run: Run, meeting: Meeting) -> bool:
     return any(place is not None and run.nodes[place].op_type in ("Gather", "Slice") for place in places)
 
 
-def _varies(run: Run, axes: Axes, meeting: Meeting, operand: Operand) -> bool:
+def _varies(run: Run, axes: TensorAxes, meeting: Meeting, operand: Operand) -> bool:
     """Return whether a value varies by position: no mask, no count, no stored numbers for each of a batch."""
     value = operand.value
     # rows of eight bits are floats to a quantized sum

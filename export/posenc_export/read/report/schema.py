@@ -17,10 +17,10 @@ from posenc.formulas.fitting import Parameter
 from posenc_export.read.inspection import (
     Attended,
     Beyond,
-    Encoding,
     End,
     Errors,
     Finding,
+    FoundEncoding,
     GraphInput,
     Inspection,
     NotJudged,
@@ -203,13 +203,13 @@ def inspection_read(text: bytes | str) -> Inspection:
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
 
 
-def _encoding(data: EncodingJson) -> Encoding:
+def _encoding(data: EncodingJson) -> FoundEncoding:
     measured = data["errors"]
     rounded = tuple(Rounded(**entry) for entry in data["rounded"])
     errors = None
     if measured is not None:
         errors = Errors(**{**measured, "errors": _infinite(measured["errors"])})  # type: ignore[arg-type]
-    return Encoding(**{**data, "errors": errors, "rounded": rounded})  # type: ignore[arg-type]
+    return FoundEncoding(**{**data, "errors": errors, "rounded": rounded})  # type: ignore[arg-type]
 
 
 def _infinite(errors: tuple[float | None, ...]) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from posenc_export.read.inspection import Encoding, End, Finding, GraphInput, Inspection, Rounded, Size
+from posenc_export.read.inspection import End, Finding, FoundEncoding, GraphInput, Inspection, Rounded, Size
 
 SHOWN = 3
 """Names that a line lists."""
@@ -100,7 +100,7 @@ def verdict_line(inspection: Inspection) -> str:
     return "; ".join([inspection.verdict, *more])
 
 
-def _encoding(encoding: Encoding) -> Iterator[str]:
+def _encoding(encoding: FoundEncoding) -> Iterator[str]:
     form = f" ({encoding.name})" if encoding.name not in ("", encoding.family) else ""
     yield f"{encoding.family}{form}: {parameters_in_words(encoding.parameters) or 'no parameters'}"
     if encoding.scheme:
@@ -120,7 +120,7 @@ def _encoding(encoding: Encoding) -> Iterator[str]:
         yield f"  in half precision: {'; '.join(map(_rounded, encoding.rounded))}"
 
 
-def _error(encoding: Encoding) -> str:
+def _error(encoding: FoundEncoding) -> str:
     """Return the error against float64 in words: the worst of what was measured."""
     measured = encoding.errors
     if measured is None or not measured.errors:
@@ -137,7 +137,7 @@ def _error(encoding: Encoding) -> str:
     return f"{words}; above {measured.bound:g} from position {measured.exceeds_from:,} on"
 
 
-def _sampled(encoding: Encoding) -> str:
+def _sampled(encoding: FoundEncoding) -> str:
     if encoding.rows is None and encoding.errors is not None:
         return f"positions up to {encoding.errors.last_position or 0:,}"
     return f"rows of {encoding.rows or 0:,}"

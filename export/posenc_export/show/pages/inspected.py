@@ -10,7 +10,7 @@ from markupsafe import Markup
 from posenc_export.common.markdown import count_of
 from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import Bin
-from posenc_export.read import Encoding, Finding, Inspection, finding_words, parameters_in_words
+from posenc_export.read import Finding, FoundEncoding, Inspection, finding_words, parameters_in_words
 from posenc_export.show.pages.errors import Chart, ErrorSeries, chart_of
 from posenc_export.show.pages.page import environment, template
 from posenc_export.show.pages.policy import policy
@@ -90,7 +90,7 @@ def inspection_page(inspection: Inspection) -> str:
     )
 
 
-def name_of(encoding: Encoding) -> str:
+def name_of(encoding: FoundEncoding) -> str:
     """Return what an encoding is called: its kind, and the form within it."""
     return encoding.family + (f" ({encoding.name})" if encoding.name not in ("", encoding.family) else "")
 
@@ -101,7 +101,7 @@ def advice_on(finding: Finding) -> Advice:
     return Advice(finding, MARKS_OF_SEVERITIES[finding.severity], words.failure, words.remedy)
 
 
-def _tiles(inspection: Inspection, named: Sequence[Encoding]) -> list[tuple[str, str, str]]:
+def _tiles(inspection: Inspection, named: Sequence[FoundEncoding]) -> list[tuple[str, str, str]]:
     """Return the figures at the top: a name, a figure, and a line below it."""
     measured = [(max(e.errors.errors), e) for e in named if e.errors is not None and e.errors.errors]
     worst = max(measured, key=lambda pair: pair[0], default=None)
@@ -123,7 +123,7 @@ def _tiles(inspection: Inspection, named: Sequence[Encoding]) -> list[tuple[str,
     ]
 
 
-def charts_of(encoding: Encoding) -> list[Chart]:
+def charts_of(encoding: FoundEncoding) -> list[Chart]:
     """Return the chart of an encoding's errors, or none where they were not measured or are all 0."""
     measured = encoding.errors
     if measured is None or not any(error > 0 for error in measured.errors):
@@ -137,7 +137,7 @@ def charts_of(encoding: Encoding) -> list[Chart]:
     return [chart_of(f"{name_of(encoding)} against float64", (ErrorSeries((name_of(encoding),), bins),), True)]
 
 
-def layers_of(named: Sequence[Encoding], count: int) -> LayerPicture | None:
+def layers_of(named: Sequence[FoundEncoding], count: int) -> LayerPicture | None:
     """Return the picture of a file's layers; None where nothing has a name.
 
     Args:
@@ -154,7 +154,7 @@ def layers_of(named: Sequence[Encoding], count: int) -> LayerPicture | None:
     return LayerPicture(places[-1] + CELL + 40, ROW * len(named) + 30, bands, ticks if drawn else ticks[:1])
 
 
-def _band(encoding: Encoding, index: int, places: Sequence[float]) -> Band:
+def _band(encoding: FoundEncoding, index: int, places: Sequence[float]) -> Band:
     inside = [layer for layer in encoding.layers if layer + 1 < len(places)]
     cells = tuple(places[layer + 1] for layer in inside) if encoding.layers else (places[0],)
     where = f"before {count_of('layer', len(encoding.layers))}" if encoding.layers else "in front of all layers"

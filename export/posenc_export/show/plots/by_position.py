@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_export.read import Encoding, Inspection
+from posenc_export.read import FoundEncoding, Inspection
 from posenc_export.show.plots.curves import label_errors
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def by_position(figure: Figure, inspection: Inspection) -> None:
     label_errors(axes, f"{inspection.file}: error by position")
 
 
-def _curve(axes: Axes, encoding: Encoding) -> None:
+def _curve(axes: Axes, encoding: FoundEncoding) -> None:
     assert encoding.errors is not None
     positions, errors = (
         np.asarray(values, np.float64) for values in (encoding.errors.positions, encoding.errors.errors)
@@ -39,6 +39,6 @@ def _curve(axes: Axes, encoding: Encoding) -> None:
     axes.plot(positions[visible], errors[visible], linewidth=1.5, label=_label(encoding))
 
 
-def _label(encoding: Encoding) -> str:
+def _label(encoding: FoundEncoding) -> str:
     parts: Sequence[str] = (encoding.family, encoding.name, encoding.dtype)
     return ", ".join(dict.fromkeys(part for part in parts if part))

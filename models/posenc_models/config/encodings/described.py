@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from posenc_models.config.encodings.parts import Part
+from posenc_models.config.encodings.parts import ConfigPart
 from posenc_models.config.encodings.rows import LEARNED, Row
 from posenc_models.config.settings import Setting
 
@@ -12,7 +12,7 @@ LISTED = 12
 NO_WEIGHTS = "none given: as before training; -p weights=FOLDER reads them"
 
 
-def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Setting]:
+def spec_settings(part: ConfigPart, row: Row, positions: str | None) -> dict[str, Setting]:
     """Return what is said of positions, position_offset and max_len; see `ModelConfig.spec_settings`."""
     before = row.before.read(part.config, part.absent)
     way = positions or row.positions
@@ -36,7 +36,9 @@ def _rows(length: Setting, before: Setting, shifted: bool) -> Setting:
     return Setting(int(str(length.value)) + int(str(before.value)), f"{length.path}, and {before.path} before")
 
 
-def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mapping[str, object]) -> dict[str, Setting]:
+def parameters_of(
+    part: ConfigPart, row: Row, positions: str | None, overrides: Mapping[str, object]
+) -> dict[str, Setting]:
     """Return the parameters of the scheme, each with its origin, without those that the user gives."""
     settings = row.read(part.config, part.absent, part.kind)
     before = row.before.read(part.config, part.absent)
@@ -53,7 +55,7 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
     return {name: setting for name, setting in settings.items() if name not in overrides}
 
 
-def check_rows(part: Part, row: Row, path: str, key: str | None) -> None:
+def check_rows(part: ConfigPart, row: Row, path: str, key: str | None) -> None:
     """Raise ValueError where a table of weights has other rows than the config says: the model's code refuses it."""
     if row.length is None:
         return
@@ -71,7 +73,7 @@ def check_rows(part: Part, row: Row, path: str, key: str | None) -> None:
         raise ValueError(f"weights: {named} has {shape[-2]} rows, and the config says {rows} ({length.path}{more})")
 
 
-def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:
+def _key(part: ConfigPart, row: Row, path: str) -> dict[str, Setting]:
     """Return the names of the tables in a file of weights, or a model's folder; nothing for a file without names."""
     from posenc.weight_files import names_in
 

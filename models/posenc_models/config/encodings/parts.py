@@ -20,7 +20,7 @@ AXIAL = ("rope_2d", "rope_nd", "dinov3")
 
 
 @dataclass(frozen=True)
-class Part:
+class ConfigPart:
     """An encoding that a config describes.
 
     Args:
@@ -51,7 +51,7 @@ class Part:
         return f"{_key(self.model_type)} {self.model_type}"
 
 
-def choose_part(content: Json, name: str | None) -> Part | None:
+def choose_part(content: Json, name: str | None) -> ConfigPart | None:
     """Return the part of a name, or the only part; None for a config that is rotary itself.
 
     Raises ValueError, in one line, where there are several or none.
@@ -77,17 +77,17 @@ def choose_part(content: Json, name: str | None) -> Part | None:
     return _only(own or list(parts_of(config, model_type)), config)
 
 
-def parts_of(config: Settings, model_type: str, name: str = "") -> Iterator[Part]:
+def parts_of(config: Settings, model_type: str, name: str = "") -> Iterator[ConfigPart]:
     """Yield the encodings of a config, and of the configs in it."""
     yield from _own(config, model_type, name)
     if model_type not in ENCODINGS and name and is_rotary(config.content):
-        yield Part(name, config, model_type)
+        yield ConfigPart(name, config, model_type)
     for key, inner in config.content.items():
         if isinstance(inner, dict) and (key.endswith("_config") or key in PART_KEYS):
             yield from _inside(config, key, inner, model_type, name)
 
 
-def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str) -> Iterator[Part]:
+def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str) -> Iterator[ConfigPart]:
     """Yield the encodings of a config inside another one, `outer_type`.
 
     A rotary language model takes absent keys from the outer config; where the outer class is known, from its own class.
@@ -101,7 +101,7 @@ def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str)
     # remote code reads absent keys from the outer config
     whole = {"model_type": model_type, **inner} if class_of(outer_type) else {**config.content, **inner}
     if is_text and model_type not in ENCODINGS and is_rotary(whole):
-        yield Part(_join(name, called), Settings(whole, path), model_type)
+        yield ConfigPart(_join(name, called), Settings(whole, path), model_type)
         yield from _own(Settings(whole, path), model_type, _join(name, called))
     else:
         yield from parts_of(Settings(inner, path), model_type, _join(name, called))
@@ -116,10 +116,10 @@ def is_rotary(content: Json) -> bool:
     return True
 
 
-def _own(config: Settings, model_type: str, name: str) -> Iterator[Part]:
+def _own(config: Settings, model_type: str, name: str) -> Iterator[ConfigPart]:
     """Yield the encodings of a config itself."""
     for row in (*ENCODINGS.get(model_type, ()), *TEMPERATURES.get(model_type, ())):
-        part = Part(_join(name, row.part), config, model_type, row)
+        part = ConfigPart(_join(name, row.part), config, model_type, row)
         if all(condition.holds(config, part.absent) for condition in row.when):
             yield part
 
@@ -129,7 +129,7 @@ def _is_axial(model_type: str) -> bool:
     return any(row.scheme in AXIAL for row in ENCODINGS.get(model_type, ()))
 
 
-def _only(parts: list[Part], config: Settings, name: str | None = None) -> Part:
+def _only(parts: list[ConfigPart], config: Settings, name: str | None = None) -> ConfigPart:
     """Return the only part that has a scheme; raise ValueError where none or several have."""
     known = [part for part in parts if part.row is None or not part.row.lacks]
     if len(known) == 1:
@@ -157,7 +157,7 @@ def _failures(config: Settings, model_type: str) -> str:
     return ", ".join(dict.fromkeys(c.failure(config, absent) for c in conditions if not c.holds(config, absent)))
 
 
-def _is_called(part: Part, name: str) -> bool:
+def _is_called(part: ConfigPart, name: str) -> bool:
     return part.name == name or name in part.name.split(".")
 
 

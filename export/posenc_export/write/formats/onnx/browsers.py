@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_export.write.formats.onnx.compatibility import LOOKS_UP, WEB, Claim, external_files
+from posenc_export.write.formats.onnx.compatibility import LOOKS_UP, WEB, LoadClaim, external_files
 from posenc_export.write.formats.onnx.dtypes import BFLOAT16, DOUBLE, INT16, holds
 from posenc_export.write.formats.onnx.operators import operators_of
 from posenc_export.write.formats.onnx.phones import VALIDATE, untried
@@ -28,24 +28,24 @@ def holds_uncomputed(model: ModelProto) -> bool:
     return any(holds(model, dtype) for dtype in (DOUBLE, INT16))
 
 
-def browser_claims(model: ModelProto) -> tuple[Claim, ...]:
+def browser_claims(model: ModelProto) -> tuple[LoadClaim, ...]:
     """Return what is known of each runtime in a browser for a file."""
     return tuple(_claim(name, model) for name in RUNS_IN)
 
 
-def _claim(name: str, model: ModelProto) -> Claim:
+def _claim(name: str, model: ModelProto) -> LoadClaim:
     if holds(model, BFLOAT16):
-        return Claim(name, "no", "", ("it has no tensors of bfloat16",))
+        return LoadClaim(name, "no", "", ("it has no tensors of bfloat16",))
     if external_files(model):
-        return Claim(name, "no", "", ("it takes no weights that lie beside a graph",))
+        return LoadClaim(name, "no", "", ("it takes no weights that lie beside a graph",))
     if name == "browser-webgpu" and holds_uncomputed(model):
-        return Claim(name, "no", "", ("this build computes nothing in float64 or int16, on the CPU either",))
+        return LoadClaim(name, "no", "", ("this build computes nothing in float64 or int16, on the CPU either",))
     names = {operator.name for operator in operators_of(model)}
     if name == "browser-jsep" and names.intersection(LEFT_TO_CPU):
-        return Claim(name, "no", "", (f"wrong where indices come from {' or '.join(LEFT_TO_CPU)}, on the CPU",))
+        return LoadClaim(name, "no", "", (f"wrong where indices come from {' or '.join(LEFT_TO_CPU)}, on the CPU",))
     looks_up = names.intersection(LOOKS_UP)
     notes = ("a position that there is not gives another row, without an error",) if looks_up and name in ON_GPU else ()
     doubts = untried(model)
     if doubts:
-        return Claim(name, "not known", "", (*doubts, VALIDATE.format(name), *notes))
-    return Claim(name, "yes", WEB, notes)
+        return LoadClaim(name, "not known", "", (*doubts, VALIDATE.format(name), *notes))
+    return LoadClaim(name, "yes", WEB, notes)

@@ -37,7 +37,7 @@ LOOKS_UP = ("Gather", "GatherElements", "GatherND")
 
 
 @dataclass(frozen=True)
-class Claim:
+class LoadClaim:
     """Whether a runtime loads a file and gives its numbers.
 
     Attributes:
@@ -76,12 +76,12 @@ class Used:
     release: str
 
 
-def claims(model: ModelProto) -> tuple[Claim, ...]:
+def claims(model: ModelProto) -> tuple[LoadClaim, ...]:
     """Return what is known of each runtime for a file."""
     return (_onnx_runtime(model), _openvino(model), _web(model))
 
 
-def refused(known: Iterable[Claim], release: str, reason: str) -> tuple[Claim, ...]:
+def refused(known: Iterable[LoadClaim], release: str, reason: str) -> tuple[LoadClaim, ...]:
     """Return what is known of each runtime for a file that the ONNX Runtime of a release refuses, with the reason.
 
     A file that is known to need a newer release keeps its claim.
@@ -90,17 +90,17 @@ def refused(known: Iterable[Claim], release: str, reason: str) -> tuple[Claim, .
     return tuple(claim if _needs_newer(claim, release) else _without_loading(claim, why) for claim in known)
 
 
-def _needs_newer(claim: Claim, release: str) -> bool:
+def _needs_newer(claim: LoadClaim, release: str) -> bool:
     return claim.runtime == "ONNX Runtime" and bool(claim.since) and _order(claim.since) > _order(release)
 
 
-def _without_loading(claim: Claim, why: str) -> Claim:
+def _without_loading(claim: LoadClaim, why: str) -> LoadClaim:
     """Return a claim on a file that is refused."""
     # its operators may have been tried, but not in such a file
     if claim.loads == "no":
         return claim
     loads: Loads = "no" if claim.runtime == "ONNX Runtime" else "not known"
-    return Claim(claim.runtime, loads, "", (why, *claim.reasons))
+    return LoadClaim(claim.runtime, loads, "", (why, *claim.reasons))
 
 
 def operators_used(model: ModelProto) -> list[Used]:
@@ -114,16 +114,16 @@ def external_files(model: ModelProto) -> list[str]:
     return sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
 
 
-def _onnx_runtime(model: ModelProto) -> Claim:
+def _onnx_runtime(model: ModelProto) -> LoadClaim:
     needs = list(_needs(model))
     unknown = tuple(f"{need.words}: no ONNX Runtime that was tried has it" for need in needs if not need.release)
     beside = _beside(model)
     if unknown:
-        return Claim("ONNX Runtime", "not known", "", (*unknown, *beside))
+        return LoadClaim("ONNX Runtime", "not known", "", (*unknown, *beside))
     since = max((need.release for need in needs), key=_order)
     deciding = tuple(f"{need.words}: since {need.release}" for need in needs if need.release == since)
     tried = ("no older release was tried",) if since == OLDEST else ()
-    return Claim("ONNX Runtime", "yes", since, (*deciding, *tried, *beside))
+    return LoadClaim("ONNX Runtime", "yes", since, (*deciding, *tried, *beside))
 
 
 def _needs(model: ModelProto) -> Iterator[Need]:
@@ -137,28 +137,28 @@ def _needs(model: ModelProto) -> Iterator[Need]:
             yield Need(_named(used), used.release)
 
 
-def _openvino(model: ModelProto) -> Claim:
+def _openvino(model: ModelProto) -> LoadClaim:
     reasons = list(_beside(model))
     if _names(model).intersection(LOOKS_UP):
         reasons.append("a position that there is not gives zeros, without an error")
     for dtype, why in NOT_ON_OPENVINO.items():
         if holds(model, dtype):
-            return Claim("OpenVINO", "no", "", (why, *reasons))
+            return LoadClaim("OpenVINO", "no", "", (why, *reasons))
     return _tried("OpenVINO", OPENVINO, model, reasons)
 
 
-def _web(model: ModelProto) -> Claim:
+def _web(model: ModelProto) -> LoadClaim:
     if holds(model, BFLOAT16):
-        return Claim("onnxruntime-web", "no", "", ("it has no tensors of bfloat16",))
+        return LoadClaim("onnxruntime-web", "no", "", ("it has no tensors of bfloat16",))
     if external_files(model):
-        return Claim("onnxruntime-web", "no", "", ("it takes no weights that lie beside a graph",))
+        return LoadClaim("onnxruntime-web", "no", "", ("it takes no weights that lie beside a graph",))
     return _tried("onnxruntime-web", WEB, model, [])
 
 
-def _tried(runtime: str, release: str, model: ModelProto, reasons: list[str]) -> Claim:
+def _tried(runtime: str, release: str, model: ModelProto, reasons: list[str]) -> LoadClaim:
     """Return that a file loads in the release that was tried, if everything in it was tried there."""
     unknown = [f"{need.words} was not tried there" for need in _needs(model) if not need.release]
-    return Claim(runtime, "not known" if unknown else "yes", "" if unknown else release, (*unknown, *reasons))
+    return LoadClaim(runtime, "not known" if unknown else "yes", "" if unknown else release, (*unknown, *reasons))
 
 
 def _beside(model: ModelProto) -> tuple[str, ...]:

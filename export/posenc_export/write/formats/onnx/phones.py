@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_export.write.formats.onnx.compatibility import LOOKS_UP, Claim, external_files
+from posenc_export.write.formats.onnx.compatibility import LOOKS_UP, LoadClaim, external_files
 from posenc_export.write.formats.onnx.dtypes import BFLOAT16, DOUBLE, holds
 from posenc_export.write.formats.onnx.operators import ONNX, operators_of
 
@@ -46,14 +46,14 @@ TRACT_REFUSES_SOME = ("Pad",)
 """Operators with which tract refuses some of those graphs: those in which it cannot tell the length of a tensor."""
 
 
-def phone_claims(model: ModelProto) -> tuple[Claim, ...]:
+def phone_claims(model: ModelProto) -> tuple[LoadClaim, ...]:
     """Return what is known of each runtime of phones for a file."""
     return (_tract(model), _mnn(model))
 
 
-def _tract(model: ModelProto) -> Claim:
+def _tract(model: ModelProto) -> LoadClaim:
     if holds(model, BFLOAT16):
-        return Claim("tract", "no", "", ("it has no tensors of bfloat16",))
+        return LoadClaim("tract", "no", "", ("it has no tensors of bfloat16",))
     doubts = untried(model)
     if holds(model, DOUBLE):
         doubts.append("it lacks some operators in float64")
@@ -65,14 +65,14 @@ def _tract(model: ModelProto) -> Claim:
     return _judged("tract", TRACT, doubts, notes)
 
 
-def _mnn(model: ModelProto) -> Claim:
+def _mnn(model: ModelProto) -> LoadClaim:
     if holds(model, DOUBLE):
-        return Claim("MNN", "no", "", ("it computes in float32 what is float64 in this file",))
+        return LoadClaim("MNN", "no", "", ("it computes in float32 what is float64 in this file",))
     if not model.graph.node:
-        return Claim("MNN", "no", "", ("its converter takes no graph without an operator",))
+        return LoadClaim("MNN", "no", "", ("its converter takes no graph without an operator",))
     names = {operator.name for operator in operators_of(model)}
     if "RotaryEmbedding" in names:
-        return Claim("MNN", "no", "", ("its converter has no RotaryEmbedding",))
+        return LoadClaim("MNN", "no", "", ("its converter has no RotaryEmbedding",))
     doubts = untried(model)
     if any(holds(model, dtype) for dtype in (HALF, BFLOAT16)):
         doubts.append("in half precision it was not run")
@@ -82,10 +82,10 @@ def _mnn(model: ModelProto) -> Claim:
     return _judged("MNN", MNN, doubts, notes)
 
 
-def _judged(runtime: str, release: str, doubts: list[str], notes: list[str]) -> Claim:
+def _judged(runtime: str, release: str, doubts: list[str], notes: list[str]) -> LoadClaim:
     if doubts:
-        return Claim(runtime, "not known", "", (*doubts, VALIDATE.format(runtime.lower()), *notes))
-    return Claim(runtime, "yes", release, tuple(notes))
+        return LoadClaim(runtime, "not known", "", (*doubts, VALIDATE.format(runtime.lower()), *notes))
+    return LoadClaim(runtime, "yes", release, tuple(notes))
 
 
 def untried(model: ModelProto) -> list[str]:

@@ -15,7 +15,7 @@ USUAL_BASES = (1e4, 5e5, 1e6, 1.5e5, 1e5, 1e7, 5e6, 2e6, 8e6, 1.5e6, 2.5e5)
 
 
 @dataclass(frozen=True)
-class Measured:
+class PairFrequencies:
     """Frequencies of pairs as they were measured, at or above 0.
 
     Args:
@@ -32,7 +32,7 @@ class Measured:
     amplitude_error: float = 1e-6
     held_in: str = "float32"
 
-    def first(self, pairs: int) -> Measured:
+    def first(self, pairs: int) -> PairFrequencies:
         """Return the first pairs."""
         return replace(self, inv_freq=self.inv_freq[:pairs], error=self.error[:pairs])
 
@@ -49,7 +49,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FrequencyForm:
     """A closed form of frequencies, before it is checked on cosines.
 
     Args:
@@ -77,7 +77,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Series:
+class FrequencySeries:
     """theta^(-i / over) / factor, fitted by least squares of logarithms, and bounds of relative errors."""
 
     theta: float
@@ -86,7 +86,7 @@ class Series:
     factor_error: float
 
 
-def series_of(measured: Measured, over: int, first: int = 0, *, scaled: bool) -> Series:
+def series_of(measured: PairFrequencies, over: int, first: int = 0, *, scaled: bool) -> FrequencySeries:
     """Fit a geometric series to pairs from the place `first` on.
 
     Args:
@@ -101,7 +101,7 @@ def series_of(measured: Measured, over: int, first: int = 0, *, scaled: bool) ->
     solution = solver @ np.log(measured.inv_freq)
     bounds = np.abs(solver) @ relative
     factor, factor_error = (math.exp(solution[1]), float(bounds[1])) if scaled else (1.0, 0.0)
-    return Series(math.exp(min(solution[0], 700.0)), float(bounds[0]), factor, factor_error)
+    return FrequencySeries(math.exp(min(solution[0], 700.0)), float(bounds[0]), factor, factor_error)
 
 
 def digits_of(value: float) -> int:

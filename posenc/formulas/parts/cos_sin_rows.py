@@ -44,7 +44,7 @@ def formula_of(form: Form) -> Exact:
     return rows_of(np.asarray(inv_freq, np.float64), float(np.asarray(amplitude)))
 
 
-def backward(forward: Exact) -> Exact:
+def turned_back(forward: Exact) -> Exact:
     """Return the function of pairs that turn by minus the angle: its sines are below 0 where they were above."""
 
     def exact(positions: Integers) -> Floats:
