@@ -21,6 +21,7 @@ Array = NDArray[Any]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Complexes = NDArray[np.complex128]
 Feeds = Mapping[str, Array]
 """Arrays by port name."""
 Kind = Literal["batch", "heads", "length", "grid", "features"]

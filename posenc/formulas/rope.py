@@ -18,7 +18,7 @@ from posenc.formulas.parts.circles import (
     circle_of,
     first_errors,
     frequencies_at,
-    rounded,
+    to_half,
 )
 from posenc.formulas.parts.cos_sin_rows import rows_of, turned_back
 from posenc.formulas.parts.decimals import shortest
@@ -214,7 +214,7 @@ def _roundings(measured: PairFrequencies) -> list[tuple[str, PairFrequencies]]:
 def _are_halves(measured: PairFrequencies, name: str) -> bool:
     """Tell whether frequencies are numbers of a half precision, known so well that they are not so by chance."""
     sharp = (measured.error <= ROUNDOFF[name] / 4 * measured.inv_freq) & (measured.inv_freq > 0)
-    held = rounded(measured.inv_freq, name)
+    held = to_half(measured.inv_freq, name)
     return int(np.count_nonzero(sharp)) >= SHARP and bool(np.all(np.abs(held - measured.inv_freq) <= measured.error))
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.sinusoids import (
-    Complexes,
     Geometric,
     SineColumns,
     Sinusoid,
@@ -21,7 +20,7 @@ from posenc.formulas.parts.sinusoids import (
     usual,
 )
 from posenc.parameters import Value
-from posenc.ports import Array, Floats
+from posenc.ports import Array, Complexes, Floats
 
 
 def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, period: float) -> tuple[Array]:

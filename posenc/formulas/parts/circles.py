@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from posenc.formulas.fitting import NEAR_ROWS
-from posenc.ports import Array, Floats, Integers
+from posenc.ports import Array, Complexes, Floats, Integers
 
-Complexes = NDArray[np.complex128]
 ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
 """The largest relative error of rounding to a dtype."""
 
@@ -67,14 +65,14 @@ def circle_of(cosine: Array, sine: Array) -> Circle | None:
 
     The first axis is that of positions.
     """
-    if cosine.shape != sine.shape or cosine.size == 0 or not _are_floats(cosine, sine):
+    if cosine.shape != sine.shape or cosine.size == 0 or not are_floats(cosine, sine):
         return None
     points = cosine.astype(np.float64) + 1j * sine.astype(np.float64)
     # later rows of half precision may be noise, and still lie on the circle
     radii = np.abs(points[:NEAR_ROWS])
     if not np.isfinite(radii).all() or not (amplitude := float(np.median(radii))) > 0:
         return None
-    dtype = held_in(points[:NEAR_ROWS])
+    dtype = narrowest_float(points[:NEAR_ROWS])
     relative, off = ROUNDOFF[dtype], float(np.abs(radii / amplitude - 1).max())
     # float32 angles whose cosine and sine are a few units off are on the circle still
     if off <= 3 * relative:
@@ -97,13 +95,13 @@ def _is_trend(radii: Floats) -> bool:
     return bool(np.abs(rest).max() < STRAIGHT * np.abs(slopes).max())
 
 
-def held_in(numbers: Complexes) -> str:
+def narrowest_float(numbers: Complexes) -> str:
     """Return the narrowest float type that holds all of the numbers: what they were rounded to, whatever holds them."""
     parts = np.concatenate([numbers.real.ravel(), numbers.imag.ravel()]).astype(np.float32)
-    return next((name for name in HALVES if np.array_equal(rounded(parts, name), parts)), "float32")
+    return next((name for name in HALVES if np.array_equal(to_half(parts, name), parts)), "float32")
 
 
-def rounded(numbers: Array, name: str) -> Floats:
+def to_half(numbers: Array, name: str) -> Floats:
     """Return numbers as a half precision has them: its nearest ones, even of two. NumPy has no bfloat16."""
     if name == "float16":
         with np.errstate(over="ignore"):
@@ -114,7 +112,8 @@ def rounded(numbers: Array, name: str) -> Floats:
     return (upper.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
-def _are_floats(*arrays: Array) -> bool:
+def are_floats(*arrays: Array) -> bool:
+    """Return whether arrays hold floats, those of bfloat16 too, which NumPy does not count among them."""
     return all(array.dtype.kind == "f" or array.dtype.name == "bfloat16" for array in arrays)
 
 

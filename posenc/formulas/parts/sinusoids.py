@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Guess, Observation
 from posenc.formulas.parts.turning import frequencies_of
 from posenc.parameters import Value
-from posenc.ports import Array, Floats, Integers
+from posenc.ports import Array, Complexes, Floats, Integers
 
-Complexes = NDArray[np.complex128]
 Layout = Literal["interleaved", "halves"]
 ROWS_BY_DTYPE = {"float16": 32, "bfloat16": 8}
 ROWS = 256
@@ -166,7 +164,7 @@ class Geometric:
         return np.asarray(self.scale * np.power(self.base, -np.arange(pairs) / self.divisor), np.float64)
 
 
-def rounded(value: float, tolerance: float) -> float | None:
+def nearest_short(value: float, tolerance: float) -> float | None:
     """Return the number of one or two digits that a value is near, relatively; None where it is near none."""
     if not (np.isfinite(value) and value > 0):
         return None
@@ -204,7 +202,7 @@ def geometric(frequency: Floats, half_width: float, tolerance: float, lowest: fl
     scale = 1.0 if abs(np.exp(first) - 1) <= tolerance else float(np.exp(first))
     pairs = int(half_width)
     divisors = [d for d in dict.fromkeys((half_width, half_width - 1, pairs, pairs - 1)) if d > 0]
-    bases = [(d, rounded(float(np.exp(fall * d)), min(8 * tolerance, 0.02))) for d in divisors]
+    bases = [(d, nearest_short(float(np.exp(fall * d)), min(8 * tolerance, 0.02))) for d in divisors]
     # 10000 is what nearly all have, before any other round number
     snapped = [(d, base) for d, base in sorted(bases, key=lambda pair: pair[1] != 1e4) if base is not None]
     forms = [Geometric(scale, base, divisor, half_width - divisor) for divisor, base in snapped]

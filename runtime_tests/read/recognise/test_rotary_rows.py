@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.made_rotary import DTYPES, Made
-from posenc.formulas.parts.circles import circle_of, frequencies_at, held_in, offset_of
+from posenc.formulas.parts.circles import circle_of, frequencies_at, narrowest_float, offset_of
 from posenc_export.read.recognise.layouts import columns_of, pairs_of
 from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, row_errors
 
@@ -145,5 +145,5 @@ def test_the_type_that_numbers_were_rounded_to_is_seen_in_any_other() -> None:
     rows = LLAMA.rows(50, "float32")
     points = rows.cosine.astype(np.complex128) + 1j * rows.sine.astype(np.float64)
     halves = {dtype: rows.cosine.astype(dtype).astype(np.float32) for dtype in (np.float16, ml_dtypes.bfloat16)}
-    assert held_in(points) == "float32"
-    assert [held_in(half.astype(np.complex128)) for half in halves.values()] == ["float16", "bfloat16"]
+    assert narrowest_float(points) == "float32"
+    assert [narrowest_float(half.astype(np.complex128)) for half in halves.values()] == ["float16", "bfloat16"]

@@ -21,13 +21,13 @@ from posenc_export.read.recognise.sides import TensorAxes
 from posenc_export.read.recognise.taken_in import coordinates_form
 from posenc_export.read.recognise.trails import (
     Trails,
+    arrays_of,
     is_data,
     is_float,
     numbers_of,
     positions_of,
     shape_of,
     stored_of,
-    tables_of,
 )
 from posenc_export.read.values import Constant, Meeting, Operand, Position, Run
 
@@ -215,7 +215,7 @@ def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Clai
         return None
     # (.., heads, queries, keys) -> (heads, queries, keys): a batch repeats the first
     heads = unblocked(array).reshape(-1, *array.shape[-3:])[0]
-    seen = Observation("bias", sign * heads, spacing_of_dtype(array.dtype), stored=tables_of(run, stored_of(operand)))
+    seen = Observation("bias", sign * heads, spacing_of_dtype(array.dtype), stored=arrays_of(run, stored_of(operand)))
     form = find_scheme(seen)
     if form is not None:
         item = claim(run, _continuous(seen, form), meeting, operand)

@@ -14,7 +14,7 @@ from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
 from posenc_export.read.recognise.taken_in import form_of_steps
-from posenc_export.read.recognise.trails import numbers_of, tables_of
+from posenc_export.read.recognise.trails import arrays_of, numbers_of
 from posenc_export.read.values import Array, Meeting, Position, Run
 
 FEWEST = 4
@@ -130,7 +130,7 @@ def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Form | None:
     array = None if value is None else numbers_of(value)
     if array is None or meeting is None:
         return None
-    stored = tables_of(run, entry.stored)
+    stored = arrays_of(run, entry.stored)
     for kind, numbers in _readings(meeting, array):
         found = find_scheme(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
         if found is not None:

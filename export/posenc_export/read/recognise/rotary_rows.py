@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
-from posenc.formulas.parts.circles import FIRST_ROWS
+from posenc.formulas.parts.circles import FIRST_ROWS, are_floats
 from posenc.formulas.parts.cos_sin_rows import formula_of
 from posenc.formulas.rope_types.longrope import two_tables
-from posenc.ports import Array, Floats
+from posenc.ports import Floats
 
 CHUNK = 1 << 20
 """How many numbers are compared at once."""
@@ -78,14 +78,10 @@ def rotary_form(rows: CosSinRows, positions: NDArray[np.int64]) -> Form | None:
     if len(rows) > MANY and positions[-1] - positions[0] == len(rows) - 1:
         # a fit on rows whose distance doubles reads no others
         rows, positions = rows.some, positions[some_of(len(rows))]
-    if not _are_floats(rows.cosine, rows.sine):
+    if not are_floats(rows.cosine, rows.sine):
         return None
     numbers = rows.cosine.astype(np.float64) + 1j * rows.sine.astype(np.float64)
     return find_scheme(Observation("rotation", numbers, spacing_of_dtype(rows.cosine.dtype), positions=positions))
-
-
-def _are_floats(*arrays: Array) -> bool:
-    return all(array.dtype.kind == "f" or array.dtype.name == "bfloat16" for array in arrays)
 
 
 def some_of(count: int) -> NDArray[np.int64]:

@@ -108,7 +108,7 @@ def stored_of(*operands: Operand | None) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def tables_of(run: Run, names: Iterable[str]) -> tuple[Array, ...]:
+def arrays_of(run: Run, names: Iterable[str]) -> tuple[Array, ...]:
     """Return the arrays of initializers, those that have several numbers and can be loaded."""
     arrays = (numbers_of(run.values[name]) for name in names if name in run.values)
     return tuple(array for array in arrays if array is not None and array.ndim)
