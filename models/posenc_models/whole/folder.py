@@ -242,7 +242,12 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
-    return next((config[key] for key in POSITIONS if isinstance(config.get(key), int)), None)
+    """Return how many positions a model has: dynamic NTK stretches those of the config."""
+    positions = next((config[key] for key in POSITIONS if isinstance(config.get(key), int)), None)
+    rope = config.get("rope_parameters") or {}
+    if positions is None or rope.get("rope_type") != "dynamic":
+        return positions
+    return int(positions * rope["factor"])
 
 
 def _loaded(folder: ModelFolder) -> Any:

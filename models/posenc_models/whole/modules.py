@@ -24,6 +24,7 @@ class Encoder(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs of a call."""
+        forget_lengths(self.model)
         output = self.model(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
         return tuple(getattr(output, name) for name in self.outputs)
 
@@ -44,6 +45,7 @@ class Decoder(nn.Module):
         """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features)."""
         named = dict(zip(self.inputs, tensors, strict=False))
         past = tensors[len(self.inputs) :]
+        forget_lengths(self.model)
         output = self.model(**named, past_key_values=cache_of(past), use_cache=True, return_dict=True)
         return (output.logits, *key_values(output.past_key_values))
 
@@ -81,6 +83,16 @@ class DecoderOfEncoder(nn.Module):
             **({} if mask is None else {"attention_mask": mask}),
         )
         return (output.logits, *key_values(output.past_key_values))
+
+
+def forget_lengths(model: nn.Module) -> None:
+    """Let rotary modules with dynamic NTK forget the longest call so far: a graph remembers none."""
+    if torch.compiler.is_exporting():
+        return
+    for module in model.modules():
+        if hasattr(module, "max_seq_len_cached") and hasattr(module, "original_inv_freq"):
+            module.max_seq_len_cached = module.original_max_seq_len
+            module.inv_freq = module.original_inv_freq
 
 
 def _uncached(states: Tensor, cached: int) -> Tensor:

@@ -1,6 +1,7 @@
 """`posenc prove --model`: files of other exporters are held against a whole model, with its cache and its tokens."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,3 +115,35 @@ def test_wrong_files_are_refused(cli: Cli, file: Path, model: Path, fault: str) 
     status, checks = report_of(cli, Path("wrong.onnx"), model)
     assert (status, checks["ort-cpu", "agrees"]) == (1, "fail")
     assert checks["ort-cpu", "generation"] == "fail"
+
+
+@pytest.mark.exhaustive
+def test_frozen_frequencies_are_found_beyond_the_context(cli: Cli, file: Path, model: Path, tmp_path: Path) -> None:
+    """With dynamic NTK, frequencies change only in calls that go beyond `max_position_embeddings`."""
+    dynamic = tmp_path / "dynamic"
+    shutil.copytree(model, dynamic)
+    config = json.loads((dynamic / "config.json").read_text())
+    config["rope_parameters"] = {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0}
+    (dynamic / "config.json").write_text(json.dumps(config))
+    status, checks = report_of(cli, file, dynamic)
+    assert (status, checks["ort-cpu", "agrees"]) == (1, "fail")
+
+
+def test_a_model_with_dynamic_ntk_keeps_nothing_of_a_call(model: Path, tmp_path: Path) -> None:
+    dynamic = tmp_path / "dynamic"
+    shutil.copytree(model, dynamic)
+    config = json.loads((dynamic / "config.json").read_text())
+    config["rope_parameters"] = {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0}
+    (dynamic / "config.json").write_text(json.dumps(config))
+    limit = config["max_position_embeddings"]
+    theirs = replace(ModelFolder.load(dynamic), exact=False).build()
+    ours = ModelFolder.load(dynamic).build()
+    assert f"position_ids: int64[batch_size, seq] positions < {4 * limit}" in theirs.inputs
+
+    def logits(module: torch.nn.Module, first: int) -> torch.Tensor:
+        past = [torch.linspace(-1, 1, HEADS * 3 * FEATURES).reshape(1, HEADS, 3, FEATURES)] * 4
+        with torch.no_grad():
+            return module(torch.tensor([[5, 9]]), torch.ones(1, 5, dtype=torch.int64), torch.tensor([[first, first + 1]]), *past)[0]
+
+    for first in (2 * limit, 7, 3 * limit, limit + 1, limit - 2):
+        torch.testing.assert_close(logits(theirs.module, first), logits(ours.module, first), rtol=0, atol=2e-4)
