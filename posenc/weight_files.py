@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.strict_json import read_json
+from posenc.weight_index import weight_map
 
 IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
 """Files of weights in a model's folder; with .index.json behind its name, a file says which of several holds what."""
@@ -60,20 +60,10 @@ def _index_of(folder: Path) -> dict[str, str] | None:
     indices = [path for name in IN_FOLDERS if (path := folder / f"{name}.index.json").is_file()]
     if not indices:
         return None
-    index = indices[0]
     try:
-        content = read_json(index)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"weights: {index} is not JSON: {error}") from None
-    files = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(files, dict) or not all(_is_file_name(name) for name in files.values()):
-        raise ValueError(f"weights: {index} must hold weight_map, an object of file names of its folder")
-    return files
-
-
-def _is_file_name(name: object) -> bool:
-    """Whether a name is a file's, and leads nowhere else."""
-    return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
+        return weight_map(indices[0])
+    except ValueError as error:
+        raise ValueError(f"weights: {error}") from None
 
 
 def _read(file: Path) -> object:

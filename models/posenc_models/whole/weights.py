@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 from pathlib import Path
 
-from posenc.strict_json import read_json
+from posenc.weight_index import weight_map
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -28,19 +28,10 @@ def _files(folder: Path) -> list[Path]:
     index = folder / INDEX
     if not index.is_file():
         raise ValueError(f"{folder} has no weights: expected {WEIGHTS} or {INDEX}")
-    try:
-        content = read_json(index)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{index} cannot be read: {error}") from None
-    named = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(named, dict) or not named or not all(map(_is_file_name, named.values())):
-        raise ValueError(f"{index} must hold weight_map, an object of file names of its folder")
-    return [folder / name for name in sorted(set(named.values()))]
-
-
-def _is_file_name(name: object) -> bool:
-    """Whether a name is a file's, and leads nowhere else."""
-    return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
+    names = set(weight_map(index).values())
+    if not names:
+        raise ValueError(f"{index} names no files of weights")
+    return [folder / name for name in sorted(names)]
 
 
 def _count(path: Path) -> int:

@@ -144,7 +144,8 @@ def test_a_model_with_dynamic_ntk_keeps_nothing_of_a_call(model: Path, tmp_path:
         past = [torch.linspace(-1, 1, HEADS * 3 * FEATURES).reshape(1, HEADS, 3, FEATURES)] * 4
         mask, positions = torch.ones(1, 5, dtype=torch.int64), torch.tensor([[first, first + 1]])
         with torch.no_grad():
-            return module(torch.tensor([[5, 9]]), mask, positions, *past)[0]
+            first_of_outputs: torch.Tensor = module(torch.tensor([[5, 9]]), mask, positions, *past)[0]
+        return first_of_outputs
 
     for first in (2 * limit, 7, 3 * limit, limit + 1, limit - 2):
         torch.testing.assert_close(logits(theirs.module, first), logits(ours.module, first), rtol=0, atol=2e-4)

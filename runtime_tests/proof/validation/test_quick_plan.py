@@ -6,7 +6,7 @@ import pytest
 
 from posenc_export.bundle.case import Case
 from posenc_export.proof.planning.plan import Plan
-from posenc_export.proof.planning.quick import cost, quick
+from posenc_export.proof.planning.quick import cost, quick_plan
 from posenc_export.write.inputs.ports import parse_ports
 
 INPUTS = parse_ports(("input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"))
@@ -32,7 +32,7 @@ def total(cases: Sequence[Case]) -> int:
 
 
 def test_a_quick_plan_takes_three_of_the_longest_calls() -> None:
-    few = quick(Plan(CASES, ("large: needs more",)), INPUTS)
+    few = quick_plan(Plan(CASES, ("large: needs more",)), INPUTS)
     names = [one.name for one in few.cases]
     assert total(few.cases) <= 3 * 128 < total(CASES)
     assert {"one", "step", "prompt", "wrong", "half"} <= set(names), "one of each kind, and the longest"
@@ -46,15 +46,15 @@ def test_a_quick_plan_takes_three_of_the_longest_calls() -> None:
 
 @pytest.mark.parametrize("cases", [(CASES[0], CASES[5]), CASES[2:3], ()])
 def test_a_plan_that_is_quick_already_stays(cases: tuple[Case, ...]) -> None:
-    assert quick(Plan(cases, ()), INPUTS) == Plan(cases, ())
+    assert quick_plan(Plan(cases, ()), INPUTS) == Plan(cases, ())
 
 
 def test_a_large_batch_does_not_take_the_place_of_all_other_calls() -> None:
     cases = (case("batch", 3, 6, 6), case("shorter", 1, 5, 6), case("one", 1, 1, 1), case("step", 1, 1, 6))
-    assert [one.name for one in quick(Plan(cases, ()), INPUTS).cases] == ["shorter", "one", "step"]
+    assert [one.name for one in quick_plan(Plan(cases, ()), INPUTS).cases] == ["shorter", "one", "step"]
 
 
 def test_where_every_call_has_one_length_three_of_them_are_tried() -> None:
     ports = parse_ports(("pixel_values: float32[batch, 3, 16, 16]",))
     cases = tuple(Case(f"batch{n}", {"batch": n}) for n in (1, 2, 3, 5))
-    assert [one.name for one in quick(Plan(cases, ()), ports).cases] == ["batch1", "batch2"]
+    assert [one.name for one in quick_plan(Plan(cases, ()), ports).cases] == ["batch1", "batch2"]

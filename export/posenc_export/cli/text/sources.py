@@ -1,4 +1,4 @@
-"""The source of an export, from text: SCHEME, --from-hf, -p and -i become the source of an export here."""
+"""What an export begins with, read from text: SCHEME, --from-hf, --model, -p and -i become a source."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _whole(values: Values) -> TextSource:
     given = next((option for option, name in others.items() if values[name]), None)
     if given is not None:
         raise click.UsageError(f"{given} is not for whole models: --model has its own inputs and numbers")
-    _check_module("--model", {**values, "dtype": "fp32"})
+    _check_module("--model", {**values, "dtype": "fp32"})  # a module has its own dtype; of a whole model it is a choice
     with bad_input():
         folder = ModelFolder.load(values["model"], values["task"], values["dtype"])
     return TextSource(folder, (), _spec_settings(values), (), ())

@@ -16,7 +16,7 @@ from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.context import Behaviour, Capture
 from posenc_export.proof.planning.eager_refusals import refused_by_eager
 from posenc_export.proof.planning.plan import plan
-from posenc_export.proof.planning.quick import quick
+from posenc_export.proof.planning.quick import quick_plan
 from posenc_export.proof.planning.scope import Scope
 from posenc_export.proof.recording.record import record
 from posenc_export.proof.recording.unread import unread
@@ -48,7 +48,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     request = draft.request
     planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
     if draft.is_quick:
-        planned = quick(planned, encoding.inputs)
+        planned = quick_plan(planned, encoding.inputs)
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)

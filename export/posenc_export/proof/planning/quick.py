@@ -14,7 +14,7 @@ PASSES = 3
 """Calls of the longest length that a quick plan may take as long as."""
 
 
-def quick(plan: Plan, inputs: Sequence[Port]) -> Plan:
+def quick_plan(plan: Plan, inputs: Sequence[Port]) -> Plan:
     """Return a plan whose calls take no longer than three of the longest length with a batch of one.
 
     Args:
