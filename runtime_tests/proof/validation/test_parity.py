@@ -1,6 +1,5 @@
 """Scheme x parameters x mode x method x positions x dtype x format x runtime x length, from the registries."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -35,9 +34,14 @@ def test_every_combination_agrees_on_every_runtime(
     tmp_path: Path, scheme: str, spec: Spec, params: Parameters, running: Running
 ) -> None:
     here = running(ExportOptions().formats)
-    result = run(scheme, spec, params, tmp_path, validate=False)
-    verdicts = validate_bundle(Bundle.open(result.folder, trusted=True), ValidateOptions())
-    result = replace(result, verdicts=tuple(verdicts))
+    # captures are repeated, to be held against each other, for the smallest samples alone: it doubles an export
+    is_smallest = params == SCHEMES[scheme].samples[0] and spec.dtype == "fp32"
+    result = run(scheme, spec, params, tmp_path, validate=is_smallest)
+    if is_smallest:
+        assert {v.check for v in result.verdicts} >= {"purity", "determinism"}
+    else:
+        verdicts = validate_bundle(Bundle.open(result.folder, trusted=True), ValidateOptions())
+        result = replace(result, verdicts=tuple(verdicts))
     assert [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"] == []
     agreements = {v.subject: v for v in result.verdicts if v.check == "agrees" and v.status == "pass"}
     assert set(agreements) == here
@@ -52,21 +56,6 @@ def test_every_combination_agrees_on_every_runtime(
             eager = worst(agreements[name].comparisons, "eager")
             assert eager is not None
             assert eager.max_abs == 0, f"{name} does not give the eager bits"
-
-
-def smallest() -> Iterator[Any]:
-    """Return the smallest sample of each scheme in each mode and in each way to give positions."""
-    for combination in combinations():
-        scheme, spec, params = combination.values
-        if params == SCHEMES[scheme].samples[0] and spec.dtype == "fp32":
-            yield pytest.param(scheme, spec, params, id=combination.id)
-
-
-@pytest.mark.parametrize(("scheme", "spec", "params"), one_of_each(smallest(), lambda _: ""))
-def test_exports_are_pure_and_deterministic(tmp_path: Path, scheme: str, spec: Spec, params: Parameters) -> None:
-    result = run(scheme, spec, params, tmp_path, formats=("onnx", "torchscript"))
-    assert {v.check for v in result.verdicts} >= {"purity", "determinism"}
-    assert [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"] == []
 
 
 def test_the_bits_are_promised_of_tables_and_angle_addition() -> None:
