@@ -285,7 +285,7 @@ def prove(
     """Prove an ONNX file that any program wrote, as an export of ours is proved, and return the verdicts.
 
     Args:
-        file: The ONNX file, which is left as it is.
+        file: The ONNX file, which is left as it is, or the folder that it lies in.
         against: What it is to be: as the source of `export`, or the path of another ONNX file.
         inputs: As for `export`; and names of the file that the target has under others: "position_ids=positions".
         parameters: As for `export`.

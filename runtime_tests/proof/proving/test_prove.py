@@ -192,6 +192,20 @@ def test_a_folder_is_said_in_a_line(tmp_path: Path) -> None:
         proved(tmp_path)
 
 
+def test_a_folder_is_the_file_in_it(cli: Cli, tmp_path: Path) -> None:
+    theirs = embedding_file(tmp_path / "theirs.onnx")
+    words = ("--against", NAMED, "-i", IDS, "-i", SAME, "--max-len", "8", "--runtime", "ort-cpu")
+    assert "theirs.onnx, written by" in cli("prove", str(tmp_path), *words).output
+    second = embedding_file(tmp_path / "second.onnx")
+    result = cli("prove", str(tmp_path), *words)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"Error: {tmp_path} has 2 ONNX files: give one of them, as {second}\n",
+    )
+    theirs.rename(tmp_path / "model.onnx")
+    assert "model.onnx, written by" in cli("prove", str(tmp_path), *words).output
+
+
 def test_the_command_prints_what_validate_prints(cli: Cli, tmp_path: Path) -> None:
     path = str(changed(embedding_file(tmp_path / "theirs.onnx"), "table", 3))
     said = ("--against", NAMED, "-i", IDS, "-i", SAME, "--max-len", "8", "--runtime", "ort-cpu")

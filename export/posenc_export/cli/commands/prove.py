@@ -29,7 +29,7 @@ if TYPE_CHECKING:
             "posenc prove model.onnx --against my.model:make -i 'ids: int64[b, t] < 99'",
             "posenc prove model.onnx --against rope -p head_dim=8 -i ids=positions",
             "posenc prove model.onnx --from-hf config.json",
-            "posenc prove model.onnx --model my-llama",
+            "posenc prove folder-of-optimum --model my-llama",
             "posenc prove optimized.onnx --against model.onnx",
         ],
         STATUSES,
@@ -66,7 +66,8 @@ if TYPE_CHECKING:
 def prove(file: Path, **values: Any) -> None:
     """Prove that FILE, an ONNX file of any exporter, gives what TARGET gives; FILE itself is left as it is.
 
-    Inputs are matched by their names, or by -i 'NAME_IN_FILE=NAME_IN_TARGET', outputs by names, else in order.
+    FILE may be a folder: then it is the model.onnx in it, or its only ONNX file. Inputs are matched by their names, or by
+    -i 'NAME_IN_FILE=NAME_IN_TARGET', outputs by names, else in order.
     """
     import posenc_export
     from posenc_export.proof.running.progress import expect
