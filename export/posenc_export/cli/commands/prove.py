@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 def prove(file: Path, **values: Any) -> None:
     """Prove that FILE, an ONNX file of any exporter, gives what TARGET gives; FILE itself is left as it is.
 
-    FILE may be a folder: then it is the model.onnx in it, or its only ONNX file. Inputs are matched by their names, or by
-    -i 'NAME_IN_FILE=NAME_IN_TARGET', outputs by names, else in order.
+    FILE may be a folder: then it is the model.onnx in it, or its only ONNX file. Inputs are matched by their names, or
+    by -i 'NAME_IN_FILE=NAME_IN_TARGET', outputs by names, else in order.
     """
     import posenc_export
     from posenc_export.proof.running.progress import expect
