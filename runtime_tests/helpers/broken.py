@@ -16,6 +16,19 @@ class Good(nn.Module):
         return linear * self.scale + torch.sin(positions)[None, :, None]
 
 
+class SaysItself(Good):
+    posenc_inputs = ("x: float32[batch, seq, 8]",)
+    posenc_outputs: tuple[str, ...] = ("embedded",)
+
+
+class SaysTooMany(SaysItself):
+    posenc_outputs = ("embedded", "another")
+
+
+class SaysNothing(Good):
+    posenc_inputs = ("x",)
+
+
 class Needs(Good):
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,10 +1,56 @@
-"""A whole small transformer: tokens and learned positions into `nn.TransformerEncoder`."""
+"""Encoders of tokens: with positions by the name of any scheme, and with `nn.TransformerEncoder`."""
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 import posenc
+from posenc_models.networks.layers import Layer, Positions, check_sizes
+
+
+class Encoder(nn.Module):
+    """Tokens to vectors, each of which reads all others but padding; the arguments are those of `Decoder`."""
+
+    def __init__(
+        self,
+        *,
+        encoding: str = "rope",
+        encoding_parameters: str = "{}",
+        vocabulary: int = 256,
+        width: int = 64,
+        heads: int = 4,
+        kv_heads: int = 2,
+        layers: int = 2,
+        max_len: int = 512,
+    ) -> None:
+        super().__init__()
+        check_sizes(width, heads, kv_heads)
+        sizes = {"d_model": width, "head_dim": width // heads, "heads": heads}
+        self.encoding = Positions(encoding, sizes, encoding_parameters, max_len)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(Layer(width, heads, kv_heads, self.encoding) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.posenc_inputs = (
+            f"input_ids: int64[batch_size, seq] < {vocabulary}",
+            "attention_mask: int64[batch_size, seq] mask",
+        )
+        self.posenc_outputs = ("last_hidden_state",)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Return (batch, seq, width), of tokens (batch, seq) and a mask (batch, seq) that is 0 for padding."""
+        x: Tensor = self.tokens(input_ids)
+        positions = torch.arange(input_ids.shape[1], device=x.device).expand(input_ids.shape[0], -1)
+        if self.encoding.kind == "rows":
+            x = self.encoding({"x": x, "positions": positions})
+        # a query that is padding sees itself: a softmax of nothing is no number
+        places = positions[:1]
+        seen = (attention_mask[:, None, :] != 0) | (places[:, None, :] == places[:, :, None])
+        mask = torch.zeros((), dtype=x.dtype).masked_fill(~seen[:, None], float("-inf"))
+        for layer in self.layers:
+            x, _, _ = layer(x, mask, positions, positions)
+        out: Tensor = self.norm(x)
+        return out
 
 
 class TextEncoder(nn.Module):

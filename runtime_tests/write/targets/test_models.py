@@ -10,6 +10,8 @@ import torch
 from helpers.shared import DATA, Cli, one_of_each
 from posenc_export.write.formats import quiet
 from posenc_models.networks import embedding, encoder
+from posenc_models.networks.decoder import Decoder
+from posenc_models.networks.layers import TOKEN_SCHEMES
 
 LINES = (DATA / "alice.txt").read_text(encoding="utf-8").splitlines()
 
@@ -97,3 +99,55 @@ def test_a_causal_language_model_keeps_its_logits(tmp_path: Path) -> None:
     expected = theirs(input_ids=ids, use_cache=False).logits
     for module in (ours, CausalLM(model=str(tmp_path))):
         torch.testing.assert_close(module(ids, positions), expected, atol=1e-5, rtol=0)
+
+
+REQUIRED = {"clipped_relative": '{"left": 4, "right": 4}'}
+"""Parameters without a default, by scheme."""
+
+
+@pytest.mark.parametrize("scheme", TOKEN_SCHEMES)
+def test_a_decoder_reads_in_steps_what_it_reads_at_once(scheme: str) -> None:
+    torch.manual_seed(0)
+    decoder = Decoder(encoding=scheme, encoding_parameters=REQUIRED.get(scheme, "{}")).eval()
+    ids, mask = torch.randint(0, 256, (2, 9)), torch.ones(2, 9, dtype=torch.int64)
+    positions, empty = torch.arange(9).expand(2, 9), [torch.zeros(2, 2, 0, 16)] * 4
+
+    def padded(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.zeros(2, 3, dtype=torch.int64), tensor], 1)
+
+    with torch.no_grad():
+        whole, *_ = decoder(ids, mask, positions, *empty)
+        _, *cache = decoder(ids[:, :5], mask[:, :5], positions[:, :5], *empty)
+        rest, *_ = decoder(ids[:, 5:], mask, positions[:, 5:], *cache)
+        behind, *_ = decoder(padded(ids), padded(mask), padded(positions), *empty)
+        moved, *_ = decoder(ids.flip(1), mask, positions, *empty)
+    torch.testing.assert_close(rest, whole[:, 5:], rtol=0, atol=2e-6)
+    torch.testing.assert_close(behind[:, 3:], whole, rtol=0, atol=2e-6)
+    assert (moved.flip(1) - whole).abs().max() > 0.01, "tokens in another order are another text"
+
+
+@pytest.mark.parametrize("scheme", TOKEN_SCHEMES)
+def test_an_encoder_reads_no_padding(scheme: str) -> None:
+    torch.manual_seed(0)
+    network = encoder.Encoder(encoding=scheme, encoding_parameters=REQUIRED.get(scheme, "{}")).eval()
+    ids = torch.randint(0, 256, (2, 9))
+    mask = torch.ones(2, 9, dtype=torch.int64)
+    mask[:, 6:] = 0
+    with torch.no_grad():
+        torch.testing.assert_close(network(ids, mask)[:, :6], network(ids[:, :6], mask[:, :6]), rtol=0, atol=2e-6)
+        assert (network(ids, torch.ones_like(mask)) - network(ids, mask)).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("scheme", ["rope_2d", "attention_temperature", "timestep"])
+def test_a_scheme_of_other_places_is_refused_in_a_line(scheme: str) -> None:
+    with pytest.raises(ValueError, match=f"^{scheme} is no scheme of tokens in a row: give one of sinusoidal, learned"):
+        Decoder(encoding=scheme)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("network", ["decoder:Decoder", "encoder:Encoder"])
+def test_networks_are_exported_without_a_word_about_their_inputs(cli: Cli, network: str) -> None:
+    words = ("-p", "encoding=t5_bias", "--max-len", "24", "-f", "onnx", "--runtime", "ort-cpu")
+    result = cli("export", f"posenc_models.networks.{network}", *words)
+    assert result.exit_code == 0, result.output
+    assert "passed: agrees on 1 runtime" in result.output

@@ -38,9 +38,25 @@ def test_two_outputs_are_named_in_order(cli: Cli) -> None:
     assert [str(port) for port in manifest.outputs] == ["y0: float32[batch, seq, 8]", "y1: float32[batch, seq]"]
 
 
+def test_a_module_may_say_its_inputs_and_outputs_itself(cli: Cli) -> None:
+    result = cli("export", "helpers.broken:SaysItself", "--max-len", "50", "-q")
+    assert result.exit_code == 0, result.output
+    manifest = Bundle.open(Path("SaysItself-dynamic")).manifest
+    assert [str(port) for port in (*manifest.inputs, *manifest.outputs)] == [X, "embedded: float32[batch, seq, 8]"]
+    result = cli(
+        "export", "helpers.broken:SaysItself", "-i", "x: float32[n, 4, 8]", "--max-len", "50", "-q", "-o", "typed"
+    )
+    assert result.exit_code == 0, result.output
+    assert str(Bundle.open(Path("typed")).manifest.inputs[0]) == "x: float32[n, 4, 8]"
+    words = ("--against", "helpers.broken:SaysItself", "--max-len", "50", "--runtime", "ort-cpu")
+    assert cli("prove", "SaysItself-dynamic/model.onnx", *words).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("factory", "inputs", "status", "text"),
     [
+        ("SaysTooMany", [], 2, "posenc_outputs names 2 outputs, and the module gives 1"),
+        ("SaysNothing", [], 2, "helpers.broken:SaysNothing: posenc_inputs: expected"),
         ("Specialises", [X], 4, "torch.export keeps the graph to seq <= 20, but it must hold up to 50"),
         (
             "PadsToEight",

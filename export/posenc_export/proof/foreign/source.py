@@ -25,6 +25,7 @@ from posenc_export.read import InspectOptions, inspect_file
 from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_export.write.formats.onnx.place import file_of
 from posenc_export.write.targets import Target
+from posenc_export.write.targets.module import NoInputs
 from posenc_models import ModelConfig, ModelFolder
 
 if TYPE_CHECKING:
@@ -96,10 +97,6 @@ def prove_source(
     weigh(file.path, noted.validation.timeout, memory)
     if isinstance(against, str) and against.endswith(ONNX):
         weigh(Path(against), noted.validation.timeout, memory)
-    # whoever has typed none of them can copy them from the error
-    if not file.ports and isinstance(against, str) and ":" in against:
-        texts = " ".join(f"-i '{text}'" for text in port_texts(read_foreign(file.path)))
-        raise BadInput(f"{against}: say what goes in, as the file has it: {texts}; with a range, < N, for integers")
 
     # a file may end before its model does, and refuse what is longer: nothing is wrong with that
     end = None if spec is not None or "max_len" in settings else _end_of(file.path, memory)
@@ -113,7 +110,14 @@ def prove_source(
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
     def made(fitting: Spec) -> Target:
-        return target(source, spec=fitting, inputs=file.ports, seed=noted.seed, parameters=values)
+        try:
+            return target(source, spec=fitting, inputs=file.ports, seed=noted.seed, parameters=values)
+        except NoInputs:
+            # whoever has typed none of them can copy them from the error
+            texts = " ".join(f"-i '{text}'" for text in port_texts(read_foreign(file.path)))
+            raise BadInput(
+                f"{against}: say what goes in, as the file has it: {texts}; with a range, < N, for integers"
+            ) from None
 
     def make() -> Target:
         fitting = spec_for(parts, against, values)

@@ -19,6 +19,7 @@ from posenc.ports import Port
 from posenc.spec import Spec
 from posenc_export.bundle.carries import kind_of, limits_of
 from posenc_export.common.errors import BadInput, bad_input, first_line
+from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets import OWN_FLOAT64, Target
 from posenc_export.write.targets.by_patches import in_whole_patches
 from posenc_export.write.targets.copies import Copies, copy_of
@@ -29,7 +30,13 @@ from posenc_export.write.targets.outputs import called, outputs_of, probe_sizes
 if TYPE_CHECKING:
     from torch import nn
 
+INPUTS, OUTPUTS = "posenc_inputs", "posenc_outputs"
+"""Attributes by which a module says its own ports: texts as -i has them, and names."""
 NO_TABLES = no_tables("it takes this package's encodings: what a module of your own stores is not known")
+
+
+class NoInputs(BadInput):
+    """Nobody said what goes into a module."""
 
 
 @in_whole_patches
@@ -41,7 +48,8 @@ def module_target(
     Args:
         source: "package.module:factory", or what such a text names: an nn.Module, its class, or a function that makes
             it.
-        ports: What goes in.
+        ports: What goes in; none where the module says it itself, in `posenc_inputs`, as -i has it. Names of outputs
+            are those of its `posenc_outputs`.
         spec: Its max_len alone counts.
         parameters: Keyword arguments of the class or function.
         seed: For random weights and inputs.
@@ -54,15 +62,20 @@ def module_target(
     name = source if isinstance(source, str) else name_of(source)
     factory = import_factory(name) if isinstance(source, str) else source
     module, values = _made(name, factory, parameters)
+    try:
+        ports = ports or parse_ports(getattr(module, INPUTS, ()))
+    except ValueError as error:
+        raise BadInput(f"{name}: {INPUTS}{str(error).removeprefix('-i')}") from error
     if not ports:
-        raise BadInput(f"{name}: say what goes in, as -i 'x: float32[batch, seq, 512]'")
+        raise NoInputs(f"{name}: say what goes in, as -i 'x: float32[batch, seq, 512]'")
+    names = tuple(getattr(module, OUTPUTS, ()))
 
     def again() -> nn.Module:
         torch.manual_seed(seed)
         return _made(name, factory, parameters)[0]
 
     def described(inputs: tuple[Port, ...]) -> Encoding:
-        return own_encoding(module, inputs, spec.max_len, seed, again)
+        return own_encoding(module, inputs, spec.max_len, seed, again, names=names)
 
     with advised(Copies(module, again).fresh, ports, spec.max_len, seed):
         ports, notes = read_masks(ports, described, spec.max_len, seed)
@@ -189,6 +202,8 @@ def own_encoding(
         copies = Copies(wrap(module), lambda: wrap(again()))
         draft = replace(draft, module=copies.module)
     outputs = outputs_of(copies.fresh, draft, max_len, seed)
+    if names and len(names) != len(outputs):
+        raise BadInput(f"{OUTPUTS} names {len(names)} outputs, and the module gives {len(outputs)}")
     if names:
         outputs = tuple(replace(port, name=name) for port, name in zip(outputs, names, strict=True))
     ends = [end for port in ports if kind_of(port.carries).gives_positions and (end := limits_of(port).end)]
