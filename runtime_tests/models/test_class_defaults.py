@@ -29,7 +29,7 @@ def turn(name: str) -> int:
 def test_the_table_says_whose_classes_it_is_of() -> None:
     assert FILE == ROOT / "models" / "posenc_models" / "config" / "class_defaults.json"
     assert WRITTEN["library"].startswith("transformers ")
-    assert f"with {WRITTEN['library']}, " in (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8")
+    assert f"with {WRITTEN['library']}, " in (ROOT / "docs" / "how-to" / "from-hf.md").read_text(encoding="utf-8")
 
 
 @OF_THIS_VERSION

@@ -21,7 +21,9 @@ from posenc_models.replacing.diffusion.columns import Stand
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-PAGE = (ROOT / "docs" / "rotary.md").read_text(encoding="utf-8").partition("<!-- counted in diffusers -->")[2]
+PAGE = (
+    (ROOT / "docs" / "how-to" / "rotary.md").read_text(encoding="utf-8").partition("<!-- counted in diffusers -->")[2]
+)
 LEAST = 29
 """Rotary classes of diffusers that are replaced."""
 ROW = re.compile(r"^\| (\w+\.\w+) \| (replaced|refused|cannot be built) \| (.*) \|$", re.MULTILINE)

@@ -14,7 +14,7 @@ from helpers.shared import ROOT
 from posenc_models.asking import load
 from posenc_models.config.rope.reader import RotaryReader
 
-PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8").partition("<!-- keys -->")[2]
+PAGE = (ROOT / "docs" / "how-to" / "from-hf.md").read_text(encoding="utf-8").partition("<!-- keys -->")[2]
 
 
 def changed_theta() -> tuple[dict[str, Any], Any]:

@@ -1,6 +1,6 @@
-"""What lies where: the rooms of the product by what their doors say, as docs/layout.md.
+"""What lies where: the rooms of the product by what their doors say, as docs/explanation/layout.md.
 
-python runtime_tests/scripts/layout.py > docs/layout.md
+python runtime_tests/scripts/layout.py > docs/explanation/layout.md
 """
 
 import ast
