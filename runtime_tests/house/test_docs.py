@@ -2,23 +2,32 @@
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 import posenc
+from helpers.hosts import any_host
 from helpers.pages import blocks, commands, comparable, play, run
 from helpers.shared import ROOT, need
+from helpers.visits import PATIENCE, visited
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Spec
 from posenc_export.cli.output.scheme_page import markdown_of
+from posenc_export.proof.runtimes.npm import package
+from posenc_export.proof.runtimes.onnxruntime_web import PACKAGE, TRIED
 from posenc_export.show.plots.kinds import kind_of
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.inputs.axis_names import AXIS_KINDS, KINDS, usual_names
 from posenc_export.write.inputs.ports import parse_ports
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md", "examples/web/README.md"]
 PAGES = [*TOP, *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]
+
+TUTORIAL = "docs/tutorial/chat.md"
 
 
 def test_the_list_of_schemes_is_that_of_the_code() -> None:
@@ -44,7 +53,7 @@ RUN_QUICKLY: tuple[str, ...] = ()
         pytest.param(page, marks=() if page in RUN_QUICKLY else (pytest.mark.exhaustive,))
         for page in PROGRAMS
         # test_contributing.py puts the programs of CONTRIBUTING.md where they belong, and runs them there
-        if page not in ("docs/how-to/cpp.md", "docs/how-to/browser.md", "CONTRIBUTING.md")
+        if page not in ("docs/how-to/cpp.md", "docs/how-to/browser.md", TUTORIAL, "CONTRIBUTING.md")
     ],
 )
 def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
@@ -70,6 +79,22 @@ def test_what_the_page_on_cpp_shows_is_what_happens(tmp_path: Path) -> None:
         (tmp_path / "shown.cpp").write_text(block.text)
         flags = " ".join(["-std=c++17 -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -Werror -x c++", *folders])
         run(["bash", "-c", f"${{CXX:-c++}} {flags} shown.cpp"], tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_the_tutorial_works_from_top_to_bottom(chromium: "Browser", tmp_path: Path) -> None:
+    """Its model chats in Python, in C++, in Node.js, and in a page that a browser opens."""
+    for runtime in ("ort-cpp", "onnxruntime-web", "browser-wasm"):
+        need(runtime)
+    check(TUTORIAL, tmp_path)
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / PACKAGE).symlink_to(package(PACKAGE, TRIED))
+    with any_host(tmp_path) as address, visited(chromium, address) as visit:
+        visit.page.locator("#ask").click()
+        visit.page.locator("#talk", has_text="I am Alice.").wait_for(timeout=PATIENCE)
+        assert visit.said == []
+    text = (ROOT / TUTORIAL).read_text(encoding="utf-8")
+    assert f"{PACKAGE}@{TRIED}" in text
 
 
 def check(page: str, folder: Path) -> None:
