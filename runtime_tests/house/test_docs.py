@@ -43,6 +43,20 @@ def test_links_lead_somewhere(page: str) -> None:
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_a_page_begins_with_whom_it_is_for(page: str) -> None:
+    title, empty, first, *_ = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert not empty
+    assert first.startswith("For those who")
+
+
+def test_the_list_of_pages_has_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    shown = {f"docs/{link}" for link in re.findall(r"\]\(([^)#]+\.md)\)", text)}
+    assert {page for page in PAGES if page.startswith("docs/")} - {"docs/index.md"} <= shown
+
+
 PROGRAMS = [page for page in PAGES if {"console", "python"} & {block.language for block in blocks(page)}]
 RUN_QUICKLY: tuple[str, ...] = ()
 

@@ -1,8 +1,8 @@
 """Every rotary module class of transformers and of diffusers, replaced by ours where ours are equal: run by hand.
 
-python runtime_tests/scripts/rotary_survey.py                       prints what came of every class
-python runtime_tests/scripts/rotary_survey.py LlamaRotaryEmbedding  prints what came of this one
-python runtime_tests/scripts/rotary_survey.py --write               puts them into docs/reference/measured/rotary-modules.md
+python runtime_tests/scripts/rotary_survey.py          prints what came of every class
+python runtime_tests/scripts/rotary_survey.py CLASS    prints what came of this one
+python runtime_tests/scripts/rotary_survey.py --write  puts them into docs/reference/measured/rotary-modules.md
 
 One of transformers is made alone of the default configuration of its config class, one of diffusers with what its
 model, made by default, calls it with. `replace_rotary` compares ours with each over many sizes. It takes two minutes
