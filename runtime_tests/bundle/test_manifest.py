@@ -120,9 +120,11 @@ def test_a_manifest_that_is_too_large_is_not_read(cli: Cli, bundle: Path, monkey
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
-    text = (ROOT / "docs" / "manifest.schema.json").read_text(encoding="utf-8")
-    assert text == schema.json_schema(), "run: python -m posenc_export.bundle.schema > docs/manifest.schema.json"
-    assert "manifest.schema.json" in (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "manifest.schema.json").read_text(encoding="utf-8")
+    assert text == schema.json_schema(), (
+        "run: python -m posenc_export.bundle.schema > docs/reference/manifest.schema.json"
+    )
+    assert "manifest.schema.json" in (ROOT / "docs" / "explanation" / "validation.md").read_text(encoding="utf-8")
 
 
 def test_records_of_posenc_have_their_fields_in_the_schema() -> None:

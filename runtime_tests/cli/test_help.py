@@ -79,7 +79,7 @@ def test_the_examples_of_the_group_name_its_commands() -> None:
 def test_every_exit_status_is_explained_as_in_the_documents(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = re.findall(r"^    (\d+) +(\S.*)$", page(cli, monkeypatch, "export"), flags=re.MULTILINE)
     assert {int(status): words for status, words in shown} == STATUSES
-    text = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8").partition("## Exit status")[2]
+    text = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8").partition("## Exports")[2]
     assert {int(status) for status in re.findall(r"^\| (\d+) \|", text, flags=re.MULTILINE)} == set(STATUSES)
 
 

@@ -1,4 +1,4 @@
-"""docs/schemes.md: formulas, models and pictures of every scheme."""
+"""docs/reference/schemes.md: formulas, models and pictures of every scheme."""
 
 import json
 from pathlib import Path

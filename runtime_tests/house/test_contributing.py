@@ -37,8 +37,8 @@ def project(once: Once) -> Path:
         for path, text in shown_files().items():
             assert not (folder / path).exists()
             (folder / path).write_text(text)
-        (folder / "docs" / "schemes.md").write_text(posenc(folder, "schemes", "--markdown"))
-        (folder / "docs" / "checks.md").write_text(posenc(folder, "explain", "--markdown"))
+        (folder / "docs" / "reference" / "schemes.md").write_text(posenc(folder, "schemes", "--markdown"))
+        (folder / "docs" / "reference" / "checks.md").write_text(posenc(folder, "explain", "--markdown"))
         for name in ("clock", "radial"):
             posenc(folder, "schemes", name, "--pictures", "docs/pictures")
 
@@ -110,7 +110,7 @@ def test_a_scheme_is_two_files(project: Path, tmp_path: Path) -> None:
         posenc(project, "export", "clock", "--dynamic", "--max-len", "70", "--json", "-o", str(tmp_path / "clock"))
     )
     assert report["passed"]
-    assert "## clock" in (project / "docs" / "schemes.md").read_text()
+    assert "## clock" in (project / "docs" / "reference" / "schemes.md").read_text()
     read = json.loads(posenc(project, "inspect", str(tmp_path / "clock" / "model.onnx"), "--json"))
     assert [encoding["scheme"] for encoding in read["encodings"]] == ["clock -p periods=60,3600,43200"]
 
@@ -131,7 +131,7 @@ def test_a_source_of_its_own_is_in_the_file_of_its_scheme(project: Path, tmp_pat
     ]
     report = json.loads(posenc(project, "export", *words, "--json", "-o", str(tmp_path / "radial")))
     assert report["passed"]
-    page = (project / "docs" / "schemes.md").read_text()
+    page = (project / "docs" / "reference" / "schemes.md").read_text()
     assert "* [radial](#radial): Gaussians of distances" in page.partition("**Numbers to features**")[2]
 
 

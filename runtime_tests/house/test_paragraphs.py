@@ -14,7 +14,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 )
 FEWEST_WORDS = 20
 MOST_SHARED = 0.7
@@ -58,8 +58,8 @@ def test_versions_of_a_paragraph_are_found(change: tuple[str, str]) -> None:
 
 
 def test_the_layout_is_that_of_the_files() -> None:
-    page = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8")
-    assert page == layout.layout(), "run: python runtime_tests/scripts/layout.py > docs/layout.md"
+    page = (ROOT / "docs" / "explanation" / "layout.md").read_text(encoding="utf-8")
+    assert page == layout.layout(), "run: python runtime_tests/scripts/layout.py > docs/explanation/layout.md"
     packages = [layout.ROOT / package for package in layout.PACKAGES]
     files = [file for package in packages for file in package.rglob("*.py")]
     assert [file for file in files if file.stat().st_size and not layout.docstring(file)] == []

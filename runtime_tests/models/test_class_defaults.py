@@ -11,6 +11,7 @@ from helpers.shared import ROOT
 pytest.importorskip("transformers")
 
 from scripts.hf_class_defaults import FILE, library, model_types, table
+from scripts.hf_survey import PAGE
 
 WRITTEN: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 OF_THIS_VERSION = pytest.mark.skipif(WRITTEN["library"] != library(), reason=f"the table is of {WRITTEN['library']}")
@@ -29,7 +30,7 @@ def turn(name: str) -> int:
 def test_the_table_says_whose_classes_it_is_of() -> None:
     assert FILE == ROOT / "models" / "posenc_models" / "config" / "class_defaults.json"
     assert WRITTEN["library"].startswith("transformers ")
-    assert f"with {WRITTEN['library']}, " in (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8")
+    assert f"with {WRITTEN['library']}, " in PAGE.read_text(encoding="utf-8")
 
 
 @OF_THIS_VERSION

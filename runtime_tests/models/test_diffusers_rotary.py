@@ -15,13 +15,16 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from helpers.hf.diffusers_rotary import answers, classes
-from helpers.shared import EPS, ROOT, one_of_each
+from helpers.made_parts import part_of
+from helpers.shared import EPS, one_of_each
 from posenc_models import replace_rotary
 from posenc_models.replacing.diffusion.columns import Stand
+from scripts.rotary_survey import DIFFUSERS
+from scripts.rotary_survey import PAGE as SURVEY
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-PAGE = (ROOT / "docs" / "rotary.md").read_text(encoding="utf-8").partition("<!-- counted in diffusers -->")[2]
+PAGE = part_of(SURVEY, DIFFUSERS)
 LEAST = 29
 """Rotary classes of diffusers that are replaced."""
 ROW = re.compile(r"^\| (\w+\.\w+) \| (replaced|refused|cannot be built) \| (.*) \|$", re.MULTILINE)

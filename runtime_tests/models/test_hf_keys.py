@@ -10,11 +10,13 @@ import pytest
 
 from helpers.hf.changed_keys import changes_of
 from helpers.hf.keyed import OF_FILES, config_of, judged, keys_read, outcomes_of
-from helpers.shared import ROOT
+from helpers.made_parts import part_of
 from posenc_models.asking import load
 from posenc_models.config.rope.reader import RotaryReader
+from scripts.hf_keys import PAGE as KEYS
+from scripts.hf_keys import PART
 
-PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8").partition("<!-- keys -->")[2]
+PAGE = part_of(KEYS, PART)
 
 
 def changed_theta() -> tuple[dict[str, Any], Any]:
@@ -25,11 +27,10 @@ def changed_theta() -> tuple[dict[str, Any], Any]:
 
 
 def test_the_page_says_that_none_is_wrong() -> None:
-    summary = PAGE.partition("<!-- /keys -->")[0]
-    assert f"transformers {version('transformers')}" in summary
-    assert re.search(r"\n0 were wrong, and \d+ not decided", summary)
+    assert f"transformers {version('transformers')}" in PAGE
+    assert re.search(r"\n0 were wrong, and \d+ not decided", PAGE)
     for name in (*OF_FILES, "llama:yarn", "bert"):
-        assert name in summary
+        assert name in PAGE
 
 
 def test_keys_are_those_that_the_model_s_code_reads() -> None:

@@ -16,7 +16,7 @@ from posenc_models.config.rope.layouts import HALVES, PAIRS, REFUSED, SWITCHED
 from scripts.hf_class_defaults import FILE
 from scripts.hf_survey import arguments
 
-PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "measured" / "configs.md").read_text(encoding="utf-8")
 LEAST = 540
 """Model types of transformers that are read rightly, by the model's own code."""
 QUICK = 3

@@ -39,5 +39,5 @@ def test_explain_says_all_of_a_finding(cli: Cli) -> None:
 
 
 def test_the_page_of_checks_has_the_findings() -> None:
-    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     assert all(f"| {entry.code} | `{entry.name}` |" in page for entry in finding_words())

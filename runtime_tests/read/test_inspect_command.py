@@ -83,8 +83,10 @@ def test_an_error_that_is_no_number_is_null() -> None:
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
-    text = (ROOT / "docs" / "inspection.schema.json").read_text(encoding="utf-8")
-    assert text == schema.json_schema(), "run: python -m posenc_export.read.report.schema > docs/inspection.schema.json"
+    text = (ROOT / "docs" / "reference" / "inspection.schema.json").read_text(encoding="utf-8")
+    assert text == schema.json_schema(), (
+        "run: python -m posenc_export.read.report.schema > docs/reference/inspection.schema.json"
+    )
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_the_hook_runs_on_the_files_that_it_names(models: Path) -> None:
 
 
 def test_the_step_of_the_page_writes_a_log(models: Path, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "inspect.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
     steps = yaml.safe_load(page.partition('```yaml title="step.yml"\n')[2].partition("```")[0])
     command = steps[0]["run"].replace("posenc ", f"{shlex.quote(sys.executable)} -m posenc_export ", 1)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

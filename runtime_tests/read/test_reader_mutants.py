@@ -34,7 +34,7 @@ def test_what_is_broken_is_found_and_named(model: str, file: str, tmp_path: Path
     made = [outcome(right, entry, beside, tmp_path) for entry in broken(right)]
     # trained rows can only be left out: nothing says what is right in them
     assert sum(entry.matters for entry in made) >= (4 if model in QUICK else 2)
-    survivors = part_of(ROOT / "docs" / "inspect.md", "mutants")
+    survivors = part_of(ROOT / "docs" / "reference" / "measured" / "reading.md", "mutants")
     missed = [entry for entry in made if entry.matters and not entry.named]
     assert [entry for entry in missed if f"* {file}: {entry.kind} (" not in survivors] == []
 
@@ -46,7 +46,7 @@ def _kept(path: Path, folder: Path) -> bool:
 
 
 def test_the_written_table_reaches_the_figure() -> None:
-    text = part_of(ROOT / "docs" / "inspect.md", "mutants")
+    text = part_of(ROOT / "docs" / "reference" / "measured" / "reading.md", "mutants")
     row = next(line for line in text.splitlines() if line.startswith("| all |"))
     _, matter, found, named = (int(cell) for cell in re.split(r" *\| *", row.strip("| "))[1:])
     assert min(found, named) >= AT_LEAST * matter > 500

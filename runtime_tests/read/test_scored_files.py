@@ -36,7 +36,7 @@ def test_a_sample_is_read_as_it_is(model: str) -> None:
 
 
 def test_the_written_table_is_of_all_files_and_reaches_the_figures() -> None:
-    page = (ROOT / "docs" / "inspect.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "measured" / "reading.md").read_text(encoding="utf-8")
     row = next(line for line in page.splitlines() if line.startswith("| all |"))
     files, *counts, false = re.split(r" *\| *", row.strip("| "))[1:]
     truths = foreign_table().truths

@@ -103,7 +103,7 @@ def test_steps_beyond_the_end_are_refused(mode: Mode, step: float) -> None:
 
 @pytest.mark.parametrize("mode", EXACT)
 def test_half_a_unit_beyond_the_end_is_answered_rightly_and_more_is_refused(mode: Mode) -> None:
-    """The rule of docs/limits.md: what a graph answers beyond the range is right, too, and less than one beyond."""
+    """The rule of docs/reference/runtimes.md: what a graph answers beyond the range is right."""
     encoding = built({"dim": 8}, mode)
     half = 0.5 / encoding.module.waves.units  # type: ignore[union-attr,operator]
     assert half <= 0.5

@@ -1,6 +1,6 @@
 """What a hash grid without bitwise operators would cost in ONNX Runtime on the CPU: a script.
 
-    python runtime_tests/scripts/bench_hash_grid.py          # prints the ratios that docs/limits.md names
+    python runtime_tests/scripts/bench_hash_grid.py          # prints the ratios that docs/reference/runtimes.md names
 
 ONNX Runtime has no kernel for BitwiseXor and BitwiseAnd on CUDA. The same rows come of sums and look-ups: the product
 of a corner and a prime is stored with its bits apart (bit j at 4^j), so that a sum of three has a digit of 0 to 3 for

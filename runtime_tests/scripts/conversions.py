@@ -1,7 +1,7 @@
 """What common tools make of our files, and of a plain Sin/Cos export: a script, run by hand.
 
     pip install --target SITE --no-deps onnxconverter-common onnxslim
-    python runtime_tests/scripts/conversions.py SITE        # writes the table of docs/precision.md
+    python runtime_tests/scripts/conversions.py SITE        # writes the table of docs/reference/measured/conversions.md
 
 Each file gets the same numbers, at positions up to 4095. In half precision it is evaluated by the onnx package, in true
 half: ONNX Runtime's CPU computes float16 in float32. What stays float32 is run by ONNX Runtime.
@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.made_parts import put_part
 from scripts.converters import BUT_ANGLES, HALVES, SINGLES, Convert, behind_angles
 
-PAGE = Path(__file__).parents[2] / "docs" / "precision.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "conversions.md"
 PART = "measured"
 POSITIONS = (0, 1, 63, 64, 65, 1000, 2047, 2049, 4095)
 HEAD = 16

@@ -2,7 +2,7 @@
 
 python runtime_tests/scripts/hf_keys.py                 prints what comes of each change that is wrong, or not decided
 python runtime_tests/scripts/hf_keys.py llama bert      prints these; llama:yarn is a llama of that rope type
-python runtime_tests/scripts/hf_keys.py --write         puts the counts into docs/from-hf.md
+python runtime_tests/scripts/hf_keys.py --write         puts the counts into docs/reference/measured/configs.md
 python runtime_tests/scripts/hf_keys.py --keep=FILE     goes on with what FILE has, and keeps there what is found
 
 What is read of the changed config is held against the model's own code, in the same way as `hf_survey.py` does.
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.hf.keyed import OF_FILES, ROPE_TYPES, TYPES, Outcome, tried
 from helpers.made_parts import put_part
 
-PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "configs.md"
 PART = "keys"
 ALL = (*OF_FILES, *(f"llama:{name}" for name in ROPE_TYPES), *TYPES)
 Found = Mapping[str, Sequence[Outcome]]

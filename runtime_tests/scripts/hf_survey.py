@@ -2,7 +2,7 @@
 
 python runtime_tests/scripts/hf_survey.py                 prints every model type: right, wrong, refused, not decided
 python runtime_tests/scripts/hf_survey.py llama bert      prints these
-python runtime_tests/scripts/hf_survey.py --write         puts the counts into docs/from-hf.md
+python runtime_tests/scripts/hf_survey.py --write         puts the counts into docs/reference/measured/configs.md
 python runtime_tests/scripts/hf_survey.py --keep=FILE     goes on with what FILE has, and keeps there what is found
 
 A default configuration of each model type of transformers, and of each class of diffusers that has an encoding, is
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.hf.surveyed import Finding, names, survey, word_of
 from helpers.made_parts import put_part
 
-PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "configs.md"
 PART = "counted"
 Found = dict[str, list[Finding]]
 
@@ -111,7 +111,7 @@ def arguments() -> argparse.Namespace:
     """Return the options of the command line; end where no library has a name, or where a few are to be counted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a model type, or a class of diffusers (default: all)")
-    parser.add_argument("--write", action="store_true", help="put the counts into docs/from-hf.md")
+    parser.add_argument("--write", action="store_true", help="put the counts into docs/reference/measured/configs.md")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
     options = parser.parse_args()
     unknown = set(options.names) - {*names(), *DIFFUSION}

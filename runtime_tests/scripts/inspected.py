@@ -2,7 +2,7 @@
 
 python runtime_tests/scripts/inspected.py                     # the totals, by exporter
 python runtime_tests/scripts/inspected.py --misses [WORD..]   # the files whose names have a word; what is not right
-python runtime_tests/scripts/inspected.py --write             # the table of docs/inspect.md
+python runtime_tests/scripts/inspected.py --write             # the table of docs/reference/measured/reading.md
 
 Files are read by two processes at once, each by the code that the command runs in its child; each is held against the
 config of its model, or against the file that it was made of. It takes ten minutes on two cores.
@@ -22,7 +22,7 @@ from helpers.foreign.read import scored
 from helpers.foreign.scored import Score
 from helpers.made_parts import put_part
 
-PAGE = Path(__file__).parents[2] / "docs" / "inspect.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "reading.md"
 PART = "scored"
 
 
@@ -82,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="score posenc inspect on files of other exporters")
     parser.add_argument("words", nargs="*", help="words in the names of files; none for all files")
     parser.add_argument("--misses", action="store_true", help="print what is not right")
-    parser.add_argument("--write", action="store_true", help="write the table of docs/inspect.md")
+    parser.add_argument("--write", action="store_true", help="write the table of docs/reference/measured/reading.md")
     arguments = parser.parse_args()
     made = []
     for entry in all_scores(arguments.words):

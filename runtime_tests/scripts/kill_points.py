@@ -1,7 +1,7 @@
 """Is a bundle whole wherever its replacement is killed? A script, run by hand after a change of bundle/replacement.py.
 
-    python runtime_tests/scripts/kill_points.py              # every point; prints the table of docs/replacement.md
-    python runtime_tests/scripts/kill_points.py --every 9    # a sample
+    python runtime_tests/scripts/kill_points.py        # every point; prints the table of docs/reference/replacement.md
+    python runtime_tests/scripts/kill_points.py --every 9  # a sample
 
 A step is a call that changes something: a folder that is made, a file that is written, a lock, a rename, the exchange,
 a removal. A process replaces a bundle and kills itself (SIGKILL) before a step, in the middle of one that writes, or

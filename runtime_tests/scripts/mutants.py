@@ -4,7 +4,7 @@ python mutants.py                      every scheme, form and way to give positi
 python mutants.py sinusoidal rope      of some schemes
 python mutants.py rope-baked-offset    of one combination
 python mutants.py --at export          the file, or the module, is made wrong between writing and proof
-python mutants.py --write              puts the table into docs/validation.md
+python mutants.py --write              puts the table into docs/reference/measured/mutants.md
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from helpers.mutants.table import summary, write
 
 WORDS = 300
 """Letters of a line that is printed."""
-PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "mutants.md"
 
 
 def combinations() -> Iterator[Combination]:
@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--at", choices=("validate", "export"), default="validate", help="when things go wrong")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a file of results: what it has is not run again")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/validation.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/mutants.md")
     parser.add_argument("--all", action="store_true", help="print what was refused, too")
     return parser.parse_args()
 

@@ -3,7 +3,7 @@
 python runtime_tests/scripts/newest.py            tries newer releases of transformers, diffusers, onnx and onnxruntime
 python runtime_tests/scripts/newest.py --latest   tries those that are on the index today
 python runtime_tests/scripts/newest.py --here     tries what is installed already, such as a newer torch
-python runtime_tests/scripts/newest.py --write    puts a dated row into docs/newest.md
+python runtime_tests/scripts/newest.py --write    puts a dated row into docs/reference/newest.md
 
 Newer releases go into a folder of their own, which comes before the environment's. torch stays: a newer one is large,
 and is tried by hand. Readings, inspect, pairs of caches in prove, and one export of each family are run.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "newest.md"
+PAGE = ROOT / "docs" / "reference" / "newest.md"
 NEWEST = {"transformers": "5.24.0", "diffusers": "0.42.1", "onnx": "1.23.2", "onnxruntime": "1.32.0"}
 """The newest releases that were tried: a release of tomorrow must not fail what is unchanged here."""
 SHOWN = ("torch", *NEWEST, "onnxruntime-gpu")
@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--here", action="store_true", help="install nothing")
     parser.add_argument("--latest", action="store_true", help="try what is on the index today")
-    parser.add_argument("--write", action="store_true", help="put a row into docs/newest.md")
+    parser.add_argument("--write", action="store_true", help="put a row into docs/reference/newest.md")
     parser.add_argument("--exports", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.exports:

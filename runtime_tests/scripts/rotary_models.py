@@ -1,9 +1,9 @@
 """Every model type that `--from-hf` reads as rotary, in a table by what is read: run by hand, not by pytest.
 
-python runtime_tests/scripts/rotary_models.py                 prints what is read of each, and the table
-python runtime_tests/scripts/rotary_models.py llama smollm3   prints these
-python runtime_tests/scripts/rotary_models.py --write         puts the table into docs/rotary-in-deployment.md
-python runtime_tests/scripts/rotary_models.py --keep=FILE     goes on with what FILE has, and keeps there what is found
+python runtime_tests/scripts/rotary_models.py                prints what is read of each, and the table
+python runtime_tests/scripts/rotary_models.py llama smollm3  prints these
+python runtime_tests/scripts/rotary_models.py --write        puts it into docs/reference/measured/rotary-models.md
+python runtime_tests/scripts/rotary_models.py --keep=FILE    goes on with what FILE has, and keeps there what is found
 
 A default configuration of each model type of transformers is read, and the model's own code asked: of what it does not
 agree with, no row is made. It takes five minutes on an idle machine.
@@ -25,7 +25,7 @@ from helpers.hf.surveyed import SECONDS, apart, names
 from helpers.made_parts import put_part
 from posenc_export.common.markdown import table as markdown
 
-PAGE = Path(__file__).parents[2] / "docs" / "rotary-in-deployment.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "rotary-models.md"
 PART = "models"
 HEAD = ("scheme", "rope type", "pairing", "rotated", "axes", "bases", "do not rotate", "model types")
 
@@ -45,8 +45,8 @@ def summary(found: Sequence[Rotary]) -> str:
         f"Read on {datetime.date.today().isoformat()} with {libraries}: {len(read)} encodings of "
         f"{len({name.partition(' (')[0] for name in read})} model types, with which the model's own code agrees.\n\n"
         f"{table(found)}\n\n"
-        "Not in the table, as the model's own code [could not be asked](from-hf.md#what-is-not-read), or its default "
-        f"configuration is refused: {left_out}.\n"
+        "Not in the table, as the model's own code [could not be asked](../../how-to/from-hf.md#what-is-not-read), or "
+        f"its default configuration is refused: {left_out}.\n"
     )
 
 
@@ -71,7 +71,7 @@ def arguments() -> argparse.Namespace:
     """Return the options of the command line; end where no model type has a name, or where a few are to be written."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a model type of transformers (default: all)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/rotary-in-deployment.md")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
     options = parser.parse_args()
     unknown = set(options.names) - set(names())

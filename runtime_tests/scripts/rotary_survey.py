@@ -1,8 +1,8 @@
 """Every rotary module class of transformers and of diffusers, replaced by ours where ours are equal: run by hand.
 
-python runtime_tests/scripts/rotary_survey.py                         prints what came of every class
-python runtime_tests/scripts/rotary_survey.py LlamaRotaryEmbedding    prints what came of this one
-python runtime_tests/scripts/rotary_survey.py --write                 puts the counts into docs/rotary.md
+python runtime_tests/scripts/rotary_survey.py          prints what came of every class
+python runtime_tests/scripts/rotary_survey.py CLASS    prints what came of this one
+python runtime_tests/scripts/rotary_survey.py --write  puts them into docs/reference/measured/rotary-modules.md
 
 One of transformers is made alone of the default configuration of its config class, one of diffusers with what its
 model, made by default, calls it with. `replace_rotary` compares ours with each over many sizes. It takes two minutes
@@ -25,7 +25,7 @@ from helpers.hf.rotary_classes import WORDS, Answer, answers, classes
 from helpers.made_parts import put_part
 
 Answers = Callable[[Iterable[str]], Iterator[Answer]]
-PAGE = Path(__file__).parents[2] / "docs" / "rotary.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "rotary-modules.md"
 TRANSFORMERS, DIFFUSERS = "counted", "counted in diffusers"
 
 
@@ -73,7 +73,7 @@ def arguments() -> argparse.Namespace:
     """Return the options of the command line; end where no class has a name, or where a few are to be counted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a rotary module class (default: all)")
-    parser.add_argument("--write", action="store_true", help="put the counts into docs/rotary.md")
+    parser.add_argument("--write", action="store_true", help=f"put the counts into {PAGE.name}")
     options = parser.parse_args()
     unknown = set(options.names) - set(classes()) - set(diffusers_rotary.classes())
     if unknown:

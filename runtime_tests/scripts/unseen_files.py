@@ -1029,7 +1029,7 @@ COLUMNS = ("encodings", "named", "missing", "part", "unknown", "other", "silent"
 
 
 def row(title: str, made: Sequence[Read]) -> str:
-    """Return a row of the table of docs/inspect.md."""
+    """Return a row of the table of docs/reference/measured/reading.md."""
     false = sum(bool(entry.errors) and entry.right for entry in made)
     sums = {name: sum(getattr(entry, name) for entry in made) for name in COLUMNS}
     cells = (title, len(made), f"{sums['named']} of {sums['encodings']}", *(sums[name] for name in COLUMNS[2:]), false)

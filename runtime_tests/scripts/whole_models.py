@@ -3,7 +3,7 @@
 python runtime_tests/scripts/whole_models.py                  exports every model, and prints what came of it
 python runtime_tests/scripts/whole_models.py GPT-2 BERT       exports these
 python runtime_tests/scripts/whole_models.py --keep=FILE      goes on with what FILE has, and keeps the rest there
-python runtime_tests/scripts/whole_models.py --write          puts the table into docs/your-own-module.md
+python runtime_tests/scripts/whole_models.py --write          puts the table into docs/reference/measured/modules.md
 
 It takes a quarter of an hour on two cores.
 """
@@ -25,7 +25,7 @@ from helpers.made_parts import put_part
 from helpers.measured import Measured, measure, rows
 from whole import Whole
 
-PAGE = Path(__file__).parents[2] / "docs" / "your-own-module.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "modules.md"
 PART = "measured"
 
 

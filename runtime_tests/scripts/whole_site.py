@@ -18,7 +18,7 @@ from posenc_export.show.site.page import Entry, Page, Site
 from posenc_export.show.site.write import check_site, write_site
 
 ROOT = Path(__file__).parents[2]
-START, INDEX, SCHEME_LIST = "README.md", "docs/index.md", "docs/schemes.md"
+START, INDEX, SCHEME_LIST = "README.md", "docs/index.md", "docs/reference/schemes.md"
 ALL = "All pages"
 """What the navigation calls docs/index.md, whose title is a sentence."""
 LAST = ("CHANGELOG.md",)
@@ -38,7 +38,7 @@ def links_of(place: str) -> list[str]:
 
 def places() -> list[str]:
     """Return every file that belongs to the site: the pages in the order of docs/index.md, then what they link to."""
-    docs = sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))
+    docs = sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md"))
     found = list(dict.fromkeys([START, INDEX, *links_of(INDEX), *docs, *LAST]))
     for place in found:  # which grows by what is found
         if place.endswith(".md"):
@@ -56,7 +56,7 @@ def page_of(place: str) -> Page:
 
 
 def moved(of_schemes: Gallery) -> dict[str, str]:
-    """Return where the parts of docs/schemes.md are: each on a page of its own."""
+    """Return where the parts of docs/reference/schemes.md are: each on a page of its own."""
     return {f"{SCHEME_LIST}#{Path(page.path).stem}": page.path for page in of_schemes.pages[1:]}
 
 
@@ -83,7 +83,7 @@ def first_heading(text: str) -> str:
 
 def whole() -> Site:
     """Return the site of the project; the pictures are those of docs/pictures."""
-    of_schemes = gallery(SCHEMES.values(), SCHEME_LIST)
+    of_schemes = gallery(SCHEMES.values(), SCHEME_LIST, "../pictures")
     files = [place for place in places() if place not in (SCHEME_LIST,)]
     pages = [page_of(place) for place in files if Path(place).suffix not in PICTURES]
     order = [*pages, of_schemes.pages[0]]

@@ -1,7 +1,7 @@
 """manifest.json becomes the records of `manifest.py`: each wrong value is a line with its place.
 
-docs/manifest.schema.json is made of the same records. Types, ranges and names are checked here, contradictions
-between fields in `consistency.py`.
+docs/reference/manifest.schema.json is made of the same records. Types, ranges and names are checked here,
+contradictions between fields in `consistency.py`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _place(parts: tuple[int | str, ...]) -> str:
 
 
 def json_schema() -> str:
-    """Return the text of docs/manifest.schema.json."""
+    """Return the text of docs/reference/manifest.schema.json."""
     return schema_text(_adapter().json_schema())
 
 

@@ -1,4 +1,4 @@
-"""Findings of `posenc inspect`: a code, a name and words for each; `posenc explain` and docs/checks.md have them.
+"""Findings of `posenc inspect`, for `posenc explain` and docs/reference/checks.md: a code, a name and words for each.
 
 A code never changes, and is not given again when its finding is gone: scripts ask for codes with `--fail-on`.
 """

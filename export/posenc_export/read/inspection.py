@@ -14,7 +14,7 @@ from posenc.formulas.fitting import Parameter
 from posenc_export.common.markdown import count_of, html, html_lines
 
 SCHEMA_VERSION = 1
-"""The version of what --json prints, whose fields docs/inspection.schema.json describes."""
+"""The version of what --json prints, whose fields docs/reference/inspection.schema.json describes."""
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """From the gravest on."""

@@ -1,4 +1,4 @@
-"""The table of what became of mutants, for docs/validation.md."""
+"""The table of what became of mutants, for docs/reference/measured/mutants.md."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import posenc
 from helpers.shared import ROOT
 from posenc.spec import Spec
 
-PAGE = (ROOT / "docs" / "rotary-in-deployment.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "rotary-in-deployment.md").read_text(encoding="utf-8")
 PART = PAGE.partition("## Which kernel wants which cache")[2].partition("\n\nArrays, shapes")[0]
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(bfloat16)": "bfloat16"}
 

@@ -84,8 +84,8 @@ def test_a_code_and_a_name_are_given_once() -> None:
 
 
 def test_the_page_has_the_table_of_the_code() -> None:
-    text = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
-    assert text == markdown(finding_words()), "run `posenc explain --markdown > docs/checks.md`"
+    text = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
+    assert text == markdown(finding_words()), "run `posenc explain --markdown > docs/reference/checks.md`"
 
 
 def test_explain_lists_all_and_says_all_of_one(cli: Cli) -> None:

@@ -23,7 +23,7 @@ from posenc.spec import Spec
 from posenc_export.write.formats import safetensors_file
 from posenc_models import read_config
 
-PAGE = (ROOT / "docs" / "rotary-in-deployment.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "rotary-in-deployment.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^\| ([^|]+?) \| [^|]+ \| `([^|`]+)` \|$", PAGE.partition("## What goes wrong")[2], re.MULTILINE)
 """The lines of the table: what goes wrong, and what the tool says."""
 YARN: dict[str, Value] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}

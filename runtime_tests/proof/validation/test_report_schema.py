@@ -1,4 +1,4 @@
-"""report.json and --json hold what docs/report.schema.json says, whatever comes out."""
+"""report.json and --json hold what docs/reference/report.schema.json says, whatever comes out."""
 
 import json
 from dataclasses import fields
@@ -30,8 +30,10 @@ def statuses(data: dict[str, Any]) -> set[str]:
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
-    text = (ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")
-    assert text == schema.json_schema(), "run: python -m posenc_export.proof.report.schema > docs/report.schema.json"
+    text = (ROOT / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8")
+    assert text == schema.json_schema(), (
+        "run: python -m posenc_export.proof.report.schema > docs/reference/report.schema.json"
+    )
 
 
 def test_it_has_the_fields_of_the_dataclasses_and_the_code_of_each_check() -> None:

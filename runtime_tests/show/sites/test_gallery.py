@@ -95,9 +95,7 @@ def test_pages_have_the_words_of_the_list() -> None:
         "schemes/parameters-of-rope-types.md",
     ]
     for page in pages[1:]:
-        said = page.text.replace("../pictures/", "pictures/").replace(
-            "(parameters-of-rope-types.md)", "(#parameters-of-rope-types)"
-        )
+        said = page.text.replace("(parameters-of-rope-types.md)", "(#parameters-of-rope-types)")
         assert f"#{said}" in text
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 SCREENS = [((390, 844), "dark"), ((1280, 900), "light")]
 LOOKED_AT = (
     "index.html",
-    "docs/schemes.html",
-    "docs/schemes/rope.html",
-    "docs/schemes/interpolated.html",
-    "docs/validation.html",
+    "docs/reference/schemes.html",
+    "docs/reference/schemes/rope.html",
+    "docs/reference/schemes/interpolated.html",
+    "docs/explanation/validation.html",
 )
 
 

@@ -19,8 +19,8 @@ def site(once: Once) -> Path:
 @pytest.mark.exhaustive
 def test_every_page_of_the_documents_is_there_and_is_reached(site: Path) -> None:
     pages = {str(page.relative_to(site)) for page in reached(site)}
-    documents = {f"docs/{page.stem}.html" for page in (ROOT / "docs").glob("*.md")}
-    schemes = {f"docs/schemes/{name}.html" for name in SCHEMES}
+    documents = {str(page.relative_to(ROOT).with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
+    schemes = {f"docs/reference/schemes/{name}.html" for name in SCHEMES}
     others = {"index.html", "CONTRIBUTING.html", "CHANGELOG.html", "examples/cpp/index.html"}
     assert documents | schemes | others <= pages
     assert pages == {str(page.relative_to(site)) for page in pages_of(site)}
@@ -43,7 +43,7 @@ def test_every_link_of_every_page_is_followed_and_the_navigation_has_the_order_o
     in_order = [place for place in links_of("docs/index.md") if place in paths]
     assert paths[0] == "README.md"
     assert [path for path in paths if path in in_order] == in_order
-    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= {*paths}
+    assert {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} <= {*paths}
     assert all(entry.below for entry in made.navigation if entry.path == SCHEME_LIST)
 
 

@@ -226,8 +226,8 @@ def test_lines_and_json_say_the_same(cli: Cli, bundle: Path) -> None:
     assert all(one["release"] == "1.15" for one in data["operators"])
 
 
-def test_the_limits_name_what_answers_with_zeros() -> None:
-    text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+def test_the_page_on_runtimes_names_what_answers_with_zeros() -> None:
+    text = (ROOT / "docs" / "reference" / "runtimes.md").read_text(encoding="utf-8")
     cuda = next(part for part in text.split("\n* ") if "On CUDA a look-up cannot report" in part)
     assert "OpenVINO" in cuda
     assert "MNN" in cuda

@@ -1,4 +1,4 @@
-"""The table of docs/precision.md: what needs no further package is measured again, and gives what the table says."""
+"""The table of docs/reference/measured/conversions.md: what needs no further package, measured again."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whole models of transformers: what the table of docs/your-own-module.md says, and a sample of it measured again."""
+"""Whole models of transformers: what docs/reference/measured/modules.md says of them, and a sample measured again."""
 
 import re
 from importlib.metadata import version
@@ -11,7 +11,7 @@ from helpers.measured import CLOSE, measure, rows, share
 from helpers.shared import ROOT
 from whole import Whole
 
-PAGE = (ROOT / "docs" / "your-own-module.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "measured" / "modules.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("<!-- measured -->")[2].partition("<!-- /measured -->")[0]
 LINE = re.compile(r"^\| (.+?) \| (\d+) \| (\S*) ?\| (\w+) \| ?(.*?) ?\|$", re.MULTILINE)
 LINES = {name: rest for name, *rest in LINE.findall(TABLE)}

@@ -37,7 +37,7 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
 )
 @click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
 @JSON
-@switch("--markdown as_markdown", "Print docs/checks.md.")
+@switch("--markdown as_markdown", "Print docs/reference/checks.md.")
 @guarded
 def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
     """Say what a check asks, what its failure means and what to do, by its CODE or NAME; without one, list all.

@@ -1,4 +1,4 @@
-"""`posenc schemes`: what is registered, for people, for programs and for docs/schemes.md."""
+"""`posenc schemes`: what is registered, for people, for programs and for docs/reference/schemes.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.argument("name", required=False, shell_complete=complete_source)
 @JSON
-@switch("--markdown", "Print Markdown, as in docs/schemes.md.")
+@switch("--markdown", "Print Markdown, as in docs/reference/schemes.md.")
 @path("--pictures", "Draw each into FOLDER, as in docs/pictures, and print nothing.", "FOLDER")
 @path("--site", "Write a page for each into FOLDER, with pictures and a search, for a browser.", "FOLDER")
 @guarded

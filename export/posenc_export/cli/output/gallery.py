@@ -1,4 +1,4 @@
-"""A gallery of schemes: cards by kind, and a page for each, in the words of docs/schemes.md."""
+"""A gallery of schemes: cards by kind, and a page for each, in the words of docs/reference/schemes.md."""
 
 from __future__ import annotations
 
@@ -29,12 +29,18 @@ class Gallery:
     entry: Entry
 
 
-def gallery(chosen: list[Scheme], place: str = "index.md") -> Gallery:
-    """Return the gallery of schemes, its overview at a place, the pages and pictures in folders beside that."""
+def gallery(chosen: list[Scheme], place: str = "index.md", pictures: str = "pictures") -> Gallery:
+    """Return the gallery of schemes, its overview at a place, and the pages of schemes in a folder beside that.
+
+    Args:
+        chosen: The schemes.
+        place: Where the overview is.
+        pictures: The folder of pictures, as the overview names it.
+    """
     of_list, folder = listed(chosen), place[: place.rfind("/") + 1]
     # as the overview names them; pages of schemes lie a folder below it
-    links = Links("schemes/{}.md", "pictures/{}.png", SHARED_PAGE)
-    pages = [Page(place, _overview(of_list, chosen, links), "cards"), *_pages(of_list)]
+    links = Links("schemes/{}.md", f"{pictures}/{{}}.png", SHARED_PAGE)
+    pages = [Page(place, _overview(of_list, chosen, links), "cards"), *_pages(of_list, pictures)]
     below = tuple(_kinds(of_list, place, folder))
     shared = (Entry(SHARED, folder + SHARED_PAGE),) if of_list.shared else ()
     placed = (replace(page, path=folder + page.path) for page in pages[1:])
@@ -69,8 +75,8 @@ def _card(scheme: Scheme, links: Links) -> str:
     return f"* [![]({picture})\n  {name}]({links.scheme.format(name)}) {scheme.summary}"
 
 
-def _pages(of_list: Listed) -> Iterator[Page]:
-    links = Links("{}.md", "../pictures/{}.png", SHARED_PAGE.partition("/")[2])
+def _pages(of_list: Listed, pictures: str) -> Iterator[Page]:
+    links = Links("{}.md", f"../{pictures}/{{}}.png", SHARED_PAGE.partition("/")[2])
     for scheme in of_list.schemes:
         text, source = section(scheme, of_list, links, "#"), f"posenc/schemes/{scheme.name}.py"
         yield Page(f"schemes/{scheme.name}.md", text, "parameters", source)

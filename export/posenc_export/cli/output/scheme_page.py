@@ -20,9 +20,11 @@ from posenc_export.write.formats import FORMATS
 
 HEAD = """# Schemes
 
-Made by `posenc schemes --markdown > docs/schemes.md`, and the pictures, of the first sample of each scheme, by
-`posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
+For those who look up an encoding: its formula, a picture, its parameters, and the formats that it can be written in.
 `posenc schemes --site FOLDER` writes the same as a gallery for a browser, a page for each scheme, with a search.
+
+Made by `posenc schemes --markdown > docs/reference/schemes.md`, and the pictures, of the first sample of each scheme,
+by `posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
 
 """
 FORMS = """A scheme has every form and format that is not ruled out under its name: baked (a table) or dynamic
@@ -47,7 +49,7 @@ class Links:
     """
 
     scheme: str = "#{}"
-    picture: str = "pictures/{}.png"
+    picture: str = "../pictures/{}.png"
     shared: str = "#parameters-of-rope-types"
 
 
@@ -82,7 +84,7 @@ def listed(chosen: list[Scheme]) -> Listed:
 
 
 def markdown_of(chosen: list[Scheme]) -> str:
-    """Return docs/schemes.md: contents by kind, a section a scheme, and the parameters that several schemes share."""
+    """Return docs/reference/schemes.md: contents by kind, a section a scheme, and the parameters that several share."""
     of_list = listed(chosen)
     parts = [HEAD + FORMS]
     parts += [_contents(of_list.by_kind), overview(of_list, chosen)] if len(chosen) > 1 else []

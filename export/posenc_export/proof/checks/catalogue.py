@@ -1,4 +1,4 @@
-"""What each check asks, in words for users: for reports, `posenc explain` and docs/checks.md.
+"""What each check asks, in words for users: for reports, `posenc explain` and docs/reference/checks.md.
 
 The words of a check stand beside it; those of the steps of every validation stand here. Scripts look for codes, so that
 a code never changes, and is not given again when its check is gone. Findings of `posenc inspect` have such words, too,
@@ -15,15 +15,18 @@ from posenc_export.common.markdown import table
 
 PAGE = """# Checks
 
-Made by `posenc explain --markdown > docs/checks.md`. `posenc explain CODE` says what to do where a check fails, with an
-example. [What is proved, and how](validation.md) has the rest.
+For those who met a code such as PE104 in a report: what was asked, and what a failure means.
+`posenc explain CODE` says what to do then, with an example.
+
+Made by `posenc explain --markdown > docs/reference/checks.md`. [What is proved, and how](../explanation/validation.md)
+has the rest.
 
 """
 
 FINDINGS = """
 ## Findings
 
-What `posenc inspect` says of an ONNX file that anybody made: [Your own ONNX file](inspect.md).
+What `posenc inspect` says of an ONNX file that anybody made: [Your own ONNX file](../how-to/inspect.md).
 
 """
 
@@ -70,7 +73,7 @@ def code_of(name: str) -> str:
 
 
 def markdown(findings: Sequence[Explanation] = ()) -> str:
-    """Return docs/checks.md: the checks of bundles, and the findings of `posenc inspect` where they are given."""
+    """Return docs/reference/checks.md: the checks of bundles, and findings of `posenc inspect` where they are given."""
     page = PAGE + table(("code", "check", "what it asks", "what a failure means"), _rows(explanations())) + "\n"
     if not findings:
         return page

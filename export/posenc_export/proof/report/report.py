@@ -30,7 +30,7 @@ from posenc_export.proof.report.rows import ReportTable, tables
 from posenc_export.proof.runtimes import RUNTIMES
 
 SCHEMA_VERSION = 1
-"""The version of report.json, whose fields docs/report.schema.json describes."""
+"""The version of report.json, whose fields docs/reference/report.schema.json describes."""
 MEASURES = ("tables", PLACED)
 """Checks whose measurement stands in a report."""
 UNCHECKED = (

@@ -1,4 +1,4 @@
-"""What report.json and `--json` hold, field by field: docs/report.schema.json is made of it."""
+"""What report.json and `--json` hold, field by field: docs/reference/report.schema.json is made of it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def adapter() -> TypeAdapter[ReportJson]:
 
 
 def json_schema() -> str:
-    """Return the text of docs/report.schema.json."""
+    """Return the text of docs/reference/report.schema.json."""
     return schema_text(adapter().json_schema(mode="serialization"))
 
 

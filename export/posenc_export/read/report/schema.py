@@ -1,4 +1,4 @@
-"""What `posenc inspect --json` prints, field by field: docs/inspection.schema.json is made of it."""
+"""What `posenc inspect --json` prints, field by field: docs/reference/inspection.schema.json is made of it."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _infinite(errors: tuple[float | None, ...]) -> tuple[float, ...]:
 
 
 def json_schema() -> str:
-    """Return the text of docs/inspection.schema.json."""
+    """Return the text of docs/reference/inspection.schema.json."""
     return json.dumps(adapter().json_schema(), indent=1) + "\n"
 
 
