@@ -15,6 +15,7 @@ from posenc_export.bundle.replacement import install, staged
 from posenc_export.common.arrays import free
 from posenc_export.common.errors import own_files
 from posenc_export.proof.exporter.embedding import embedded
+from posenc_export.proof.exporter.keeping import keep_calls, kept_calls
 from posenc_export.proof.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.proof.exporter.write import write_bundle, write_parts
 from posenc_export.proof.judging.verdict import of_part, unmet
@@ -80,14 +81,16 @@ def export_target(
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = embedded(bundle, options.namespace or default_name(to))
+                bundle = embedded(bundle, options.namespace or default_name(to), kept_calls(bundle))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
             for part, other in zip(parts, bundle.parts(), strict=True) if options.validate else ():
                 found = validate_bundle(other, validation, dict(part.captures))
                 verdicts += of_part(part.name, found)
             del parts
+            note = keep_calls(bundle)
+        manifest = replace(bundle.manifest, notes=(*bundle.manifest.notes, *((note,) if note else ())))
         basis = basis_of(folder, validation)
-        result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
+        result = ExportResult(manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:
             # a good bundle that was at `to` stays
             result = replace(result, folder=failed_place(to))

@@ -23,7 +23,7 @@ from posenc_export.proof.foreign.weighing import MEMORY, weigh
 from posenc_export.proof.report.result import ValidateResult
 from posenc_export.read import InspectOptions, inspect_file
 from posenc_export.write.formats.onnx.foreign import read_foreign
-from posenc_export.write.formats.onnx.place import file_of
+from posenc_export.write.formats.onnx.place import model_file
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.module import NoInputs
 from posenc_models import ModelConfig, ModelFolder
@@ -93,7 +93,7 @@ def prove_source(
     noted = replace(parts.options, notes=(*parts.options.notes, *file.notes))
     values = {**parts.parameters, **parameters}
 
-    file = replace(file, path=file_of(file.path))
+    file = replace(file, path=model_file(file.path))
     weigh(file.path, noted.validation.timeout, memory)
     if isinstance(against, str) and against.endswith(ONNX):
         weigh(Path(against), noted.validation.timeout, memory)

@@ -37,7 +37,7 @@ def quick_plan(plan: Plan, inputs: Sequence[Port]) -> Plan:
     among = [case for case in answered if costs[case.name] <= budget - largest] or answered
     longest = max(among, key=lambda case: (alone(case), -costs[case.name]))
     cheapest = sorted(plan.cases, key=lambda case: costs[case.name])
-    first_of_kind = {_kind(case): case for case in reversed(cheapest)}.values()
+    first_of_kind = {kind_of_call(case): case for case in reversed(cheapest)}.values()
     chosen: dict[str, Case] = {}
     spent = 0.0
     for case in (longest, *sorted(first_of_kind, key=lambda case: costs[case.name]), *cheapest):
@@ -55,7 +55,7 @@ def cost(case: Case, inputs: Sequence[Port]) -> int:
     return max((prod(axis.size_in(case.sizes) for axis in port.dynamic.values()) for port in inputs), default=1)
 
 
-def _kind(case: Case) -> object:
+def kind_of_call(case: Case) -> object:
     """Return what a call is an example of: its padding, where it begins, whether it is refused, which sizes are 1."""
     ones = tuple(name for name, size in case.sizes.items() if size == 1)
     return case.padding, bool(case.first), case.refused, bool(case.unlike), ones

@@ -63,8 +63,8 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
     shutil.copytree(FOLDER / "bundle", folder)
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
-        unlike = {case.name for case in manifest.cases if case.unlike}
-        arrays = {key: golden[key] for key in golden.files if _is_replayed(key, unlike, uses)}
+        replayed = {case.name for case in manifest.cases if not case.unlike}
+        arrays = {key: golden[key] for key in golden.files if _is_replayed(key, replayed, uses)}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
     facts["torch"] = next((graph.file for graph in map(manifest.artifact, OF_LIBTORCH) if graph), "model.pt")
@@ -86,10 +86,10 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
     return replace(bundle, manifest=manifest)
 
 
-def _is_replayed(key: str, unlike: AbstractSet[str], uses: Uses) -> bool:
+def _is_replayed(key: str, replayed: AbstractSet[str], uses: Uses) -> bool:
     """Whether an array of the golden data is an input or an output of a call of the class."""
     case, _, port = key.partition("/")  # CASE/PORT, CASE/PORT.rows, CASE/OUTPUT.reference
-    return case not in unlike and port.partition(".")[0] not in uses.unread and not port.endswith(REFERENCE)
+    return case in replayed and port.partition(".")[0] not in uses.unread and not port.endswith(REFERENCE)
 
 
 def _write_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:

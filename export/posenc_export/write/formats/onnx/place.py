@@ -19,7 +19,7 @@ def check_file(path: Path) -> None:
         raise BadInput(f"{path} does not exist: give an ONNX file")
 
 
-def file_of(path: Path) -> Path:
+def model_file(path: Path) -> Path:
     """Return an ONNX file: the path itself, or, of a folder that an exporter wrote, its model.onnx or its only one.
 
     Raises BadInput, in one line, where a folder has several, or none.
