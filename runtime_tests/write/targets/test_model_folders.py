@@ -500,8 +500,11 @@ def test_a_decoder_writes_what_transformers_writes(once: Once, written: Callable
 
 
 @pytest.mark.exhaustive  # two exports
-def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(once: Once, cli: Cli) -> None:
-    """Both graphs are proved, and a bundle whose encoder is another is refused."""
+def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(
+    once: Once, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both graphs are proved, some of their calls are kept, and a bundle whose encoder is another is refused."""
+    monkeypatch.setattr("posenc_export.proof.exporter.keeping.LARGEST", 100_000)
     folder = str(saved(once, "whisper"))
     words = ("--max-len", "24", "--runtime", "ort-cpu", "--json", "-o", "whole")
     result = cli("export", "--model", folder, *words)
@@ -515,6 +518,9 @@ def test_an_encoder_is_a_part_of_the_bundle_of_its_decoder(once: Once, cli: Cli)
     assert rows["", "ort-cpu", "generation"] == "pass"
 
     bundle = Path("whole")
+    assert posenc_export.validate(bundle, runtimes=["ort-cpu"]).passed
+    for golden in (bundle / "golden.npz", bundle / "encoder_model" / "golden.npz"):
+        assert golden.stat().st_size < 200_000
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
     assert {"decoder_model_merged.onnx", "encoder_model.onnx", "encoder_model/golden.npz"} <= files
     assert not {file for file in files if "/" in file and file.endswith(".onnx")}
