@@ -11,12 +11,12 @@ import re
 from posenc.spec import CHOICES
 from posenc_export.proof.judging.verdict import MODEL
 from posenc_export.proof.runtimes import RUNTIMES
-from posenc_export.write.formats import FORMATS, ROTARY_OPS
+from posenc_export.write.formats import ATTENTION_OPS, FORMATS, ROTARY_OPS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
 
 SAME_NAME = """
     mode method positions dtype opset namespace require atol rtol timeout seed budget batch heads rounds part layer
-    layer_type max_len position_offset index_dtype rotary_op cpu_isa proof runtime_config
+    layer_type max_len position_offset index_dtype rotary_op attention_op cpu_isa proof runtime_config
 """
 KEYWORDS = {
     **{f"--{name.replace('_', '-')}": name for name in SAME_NAME.split()},
@@ -63,7 +63,8 @@ def _alone(word: str, colon: str) -> str:
 
 def _option_with_value() -> re.Pattern[str]:
     """Return the pattern of an option with a value, or with several and "or" between: a number, or a known word."""
-    choices = [*(word for choices in CHOICES.values() for word in choices), *ROTARY_OPS, *CPU_ISAS, MODEL]
+    operators = [*ROTARY_OPS, *ATTENTION_OPS]
+    choices = [*(word for choices in CHOICES.values() for word in choices), *operators, *CPU_ISAS, MODEL]
     words = sorted({*choices, *FORMATS.names(), *RUNTIMES.names()}, key=len, reverse=True)
     value = rf"(?:{'|'.join(map(re.escape, words))}|{NUMBER}){BEHIND}"
     names = "|".join(map(re.escape, sorted(KEYWORDS, key=len, reverse=True)))

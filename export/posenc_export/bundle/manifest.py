@@ -121,6 +121,7 @@ class Manifest:
         notes: Assumptions about inputs.
         unread: Inputs whose values the module does not read: it takes their shape, dtype or device alone.
         rotary_op: The ONNX operator that rotates.
+        attention_op: The ONNX operator that attends, in a module or a whole model.
         check_positions: Whether the ONNX file gives NaN for a position out of range where a device cannot refuse it.
         half_safe: Why the file, converted to half precision, is off by more than a few roundings, or nothing.
         not_on_cuda: Operators that compute rows, and for which ONNX Runtime has no kernel on CUDA.
@@ -162,6 +163,7 @@ class Manifest:
     notes: kinds.Listed[kinds.Text]
     unread: kinds.Listed[kinds.PortName] = ()
     rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
+    attention_op: Literal["decomposed", "onnx"] = "decomposed"
     check_positions: kinds.Flag = False
     half_safe: kinds.Text
     not_on_cuda: kinds.Listed[kinds.Name] = ()

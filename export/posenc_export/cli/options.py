@@ -192,7 +192,7 @@ SPEC = options(
 WRITTEN = options(
     number(
         "--opset",
-        f"Opset of ONNX.  [default: {DEFAULT_OPSET}, or what --rotary-op needs]",
+        f"Opset of ONNX.  [default: {DEFAULT_OPSET}, or what the operators below need]",
         least=min(OPSETS),
         end=max(OPSETS),
     ),

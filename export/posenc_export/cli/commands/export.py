@@ -27,7 +27,7 @@ from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
 from posenc_export.common.errors import BadInput, decoded, printable
 from posenc_export.proof.planning.scope import BUDGET
-from posenc_export.write.formats import FORMATS
+from posenc_export.write.formats import ATTENTION_OPS, FORMATS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
             "posenc export --dynamic",
             "posenc export rope -p head_dim=64 --dynamic -f onnx -o rope",
             "posenc export --from-hf config.json --dynamic --rotary-op onnx",
-            "posenc export --model my-llama",
+            "posenc export --model my-llama --attention-op onnx",
             "posenc export package.module:Factory -i 'x: float32[batch, seq, 512]'",
         ],
         STATUSES,
@@ -63,6 +63,13 @@ if TYPE_CHECKING:
         "--runtime-config",
         RUNTIME_CONFIGS,
         "Write the config of a runtime beside the model: genai, that of onnxruntime-genai.",
+    ),
+    choice(
+        "--attention-op",
+        ATTENTION_OPS,
+        "How ONNX writes attention, of your module too: plain operators, or Attention and RotaryEmbedding of ai.onnx "
+        "(opset 23).",
+        "decomposed",
     ),
     under="Whole models",
 )
@@ -156,7 +163,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettin
     names = (
         *("opset", "rotary_op", "check_positions", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout"),
         "proof",
-        "runtime_config",
+        *("runtime_config", "attention_op"),
         *VALIDATING,
     )
     settings = {

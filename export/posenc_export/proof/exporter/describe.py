@@ -53,6 +53,7 @@ def describe(
         reference=draft.reference,
         versions=versions(),
         rotary_op=options.rotary_op,
+        attention_op=options.attention_op,
         check_positions=options.check_positions,
         half_safe=encoding.half_safe,
         not_on_cuda=encoding.not_on_cuda,

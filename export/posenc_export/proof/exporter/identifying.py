@@ -57,7 +57,7 @@ def _documented(scheme: str, params: Mapping[str, object]) -> dict[str, object]:
 
 def _code(encoding: Encoding, request: WriteRequest, captured: Mapping[str, Digests]) -> Digests:
     """Return digests of what a user's module computes: of its program, as it is without our operators."""
-    plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed")
+    plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed", attention_op="decomposed")
     # the captured program will do if no operator of ours is in it
     as_captured = (plain.opset, plain.rotary_op) == (request.opset, request.rotary_op)
     for name in WITH_CODE:

@@ -13,7 +13,16 @@ from posenc_export.proof.report.result import ValidateResult
 from posenc_export.proof.runtimes import Progress
 from posenc_export.proof.runtimes.requests import check_readable
 from posenc_export.write.cpp.names import check_name, problem_of_namespace
-from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
+from posenc_export.write.formats import (
+    ATTENTION_OPS,
+    DEFAULT_OPSET,
+    FORMATS,
+    OPSETS,
+    ROTARY_OPS,
+    AttentionOp,
+    CpuIsa,
+    RotaryOp,
+)
 from posenc_export.write.runtime_configs import RuntimeConfigName
 
 LARGEST_SEED = 2**63 - 1
@@ -28,7 +37,7 @@ class ExportOptions:
 
     Attributes:
         formats: The formats to write.
-        opset: That of ONNX files; None for the default, or for the one that the rotary operator needs.
+        opset: That of ONNX files; None for the default, or for the one that the operators below need.
         rotary_op: How ONNX writes a rotation.
         check_positions: Whether ONNX gives NaN for a position out of range where the device cannot refuse it.
         seed: For random weights and inputs.
@@ -47,6 +56,7 @@ class ExportOptions:
         proof: Whether all calls of the plan are tried, or as many as take three calls of the longest length. None means
             quick for a whole model of more than a billion parameters, and full for anything else.
         runtime_config: The runtime whose own config is written beside a whole model; None for none.
+        attention_op: How ONNX writes attention of a module or a whole model.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -67,6 +77,7 @@ class ExportOptions:
     ask_timeout: float = ASK_TIMEOUT
     proof: Proof | None = None
     runtime_config: RuntimeConfigName | None = None
+    attention_op: AttentionOp = "decomposed"
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -83,15 +94,24 @@ class ExportOptions:
     @property
     def onnx_opset(self) -> int:
         """The opset of ONNX files."""
-        return self.opset or max(DEFAULT_OPSET, ROTARY_OPS[self.rotary_op])
+        return self.opset or max([DEFAULT_OPSET, *self.operators.values()])
 
     @property
     def opset_reason(self) -> str:
         """Why the opset is no lower."""
         if self.opset is not None:
             return "as given"
-        needed = ROTARY_OPS[self.rotary_op] > DEFAULT_OPSET
-        return f"--rotary-op {self.rotary_op} needs it" if needed else "the lowest that is written"
+        asked = [option for option, least in self.operators.items() if least == self.onnx_opset > DEFAULT_OPSET]
+        return f"{asked[0]} needs it" if asked else "the lowest that is written"
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """The options that ask for an operator of ONNX, with the lowest opset that has it."""
+        asked = {
+            f"--rotary-op {self.rotary_op}": ROTARY_OPS[self.rotary_op],
+            f"--attention-op {self.attention_op}": ATTENTION_OPS[self.attention_op],
+        }
+        return {option: least for option, least in asked.items() if not option.endswith(" decomposed")}
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,8 +149,8 @@ def check_options(options: ExportOptions) -> None:
     check_readable("--require", options.validation.required_runtimes, formats)
     for name in () if options.validate else options.validation.require:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
-    if options.rotary_op != "decomposed" and "onnx" not in formats:
-        raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
+    for option in () if "onnx" in formats else options.operators:
+        raise BadInput(f"{option} is an operator of ONNX: give -f onnx with it")
     if options.check_positions and "onnx" not in formats:
         raise BadInput("--check-positions is a check in ONNX files: give -f onnx with it")
     if options.runtime_config is not None and "onnx" not in formats:
@@ -143,9 +163,9 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput("--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it")
     if options.opset is not None and options.opset not in OPSETS:
         raise BadInput(f"opset must be in {min(OPSETS)}..{max(OPSETS)}, got {options.opset}")
-    if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
-        least = ROTARY_OPS[options.rotary_op]
-        raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")
+    for option, least in options.operators.items():
+        if options.opset is not None and options.opset < least:
+            raise BadInput(f"{option} needs opset {least}, got --opset {options.opset}")
 
 
 def check_namespace(namespace: str, formats: tuple[str, ...], cpp: bool) -> None:

@@ -52,6 +52,7 @@ def request_for(target: Target, options: ExportOptions) -> WriteRequest:
         opset=options.onnx_opset,
         opset_reason=options.opset_reason,
         rotary_op=options.rotary_op,
+        attention_op=options.attention_op,
         check_positions=options.check_positions,
         namespace=options.namespace or namespace_for(target.name),
         at=at,
@@ -77,6 +78,8 @@ def _problems(target: Target, options: ExportOptions) -> Iterator[str]:
         yield f"--rotary-op {options.rotary_op} has no fp64: expected fp32, fp16 or bf16"
     if options.rotary_op != "decomposed" and spec.narrow:
         yield f"--rotary-op {options.rotary_op} takes ids of int64 alone: leave it out, or --index-dtype"
+    if options.attention_op != "decomposed" and target.rules.known_operators:
+        yield f"--attention-op {options.attention_op} is for modules and whole models: {name} has no attention"
     if end is not None and spec.max_len > end:
         yield f"max_len must be at most the {end} positions of {name}, got {spec.max_len}"
     if spec.positions == "mask" and spec.max_len - spec.position_offset < SHORTEST:

@@ -240,6 +240,7 @@ def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
         "dtype": manifest.dtype,
         "opset": f"{manifest.opset} ({manifest.opset_reason}), IR version {manifest.ir_version}: {manifest.loads_on}",
         "rotary operator": manifest.rotary_op,
+        "attention operator": manifest.attention_op,
         "inputs": "; ".join(map(str, manifest.inputs)) or "none",
         "outputs": "; ".join(map(str, manifest.outputs)),
         "manifest.json": f"sha256 {basis.manifest_sha256}",

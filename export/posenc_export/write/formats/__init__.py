@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
+AttentionOp = Literal["decomposed", "onnx"]
 CpuIsa = Literal["native", "avx512", "avx2", "default"]
 """What an AOTInductor package is compiled for: the best that this CPU has, one of these, or what every x86-64 has."""
 DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
@@ -54,6 +55,9 @@ ROTARY_OPS: Mapping[RotaryOp, int] = {
 ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17", "microsoft-mrope": "1.29"}
 """The first ONNX Runtime that has an operator, where its opset does not say it."""
 
+ATTENTION_OPS: Mapping[AttentionOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23}
+"""Ways to write attention, with the lowest opset that has each."""
+
 
 @dataclass(frozen=True)
 class WriteRequest:
@@ -65,6 +69,7 @@ class WriteRequest:
         opset: The opset of ONNX files.
         opset_reason: Why the opset is no lower.
         rotary_op: How ONNX writes a rotation.
+        attention_op: How ONNX writes the attention of a module.
         check_positions: Whether look-ups in ONNX give NaN for a wrong index where a runtime does not refuse it.
         namespace: The name that everything in a header goes by.
         at: Makes inputs of other sizes, at which a program can be tried.
@@ -81,6 +86,7 @@ class WriteRequest:
     opset: int = DEFAULT_OPSET
     opset_reason: str = ""
     rotary_op: RotaryOp = "decomposed"
+    attention_op: AttentionOp = "decomposed"
     check_positions: bool = False
     namespace: str = "posenc"
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None

@@ -29,9 +29,18 @@ def refusing_lookups(family: str, ports: Sequence[Port]) -> Iterator[None]:
         return
     real = torch.nn.functional.embedding
 
+    sent = False
+
     def embedding(input: torch.Tensor, weight: torch.Tensor, *values: Any, **settings: Any) -> torch.Tensor:
         """Return `weight[input]`: (...), (rows, dim) -> (..., dim)."""
-        return real(input.masked_fill(input < 0, weight.shape[0]), weight, *values, **settings)
+        nonlocal sent
+        if sent:  # torch.export's modes call the function of this name again, each of them
+            return real(input, weight, *values, **settings)
+        sent = True
+        try:
+            return real(input.masked_fill(input < 0, weight.shape[0]), weight, *values, **settings)
+        finally:
+            sent = False
 
     with replaced(torch.nn.functional, "embedding", embedding):
         yield

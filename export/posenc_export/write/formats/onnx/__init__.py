@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
-from posenc_export.common.errors import ExportFailed, OpsetFailed, check_machine, first_line
-from posenc_export.write.formats import OPSETS, Digests, Format, WriteRequest, quiet
+from posenc_export.common.errors import BadInput, ExportFailed, OpsetFailed, check_machine, first_line
+from posenc_export.write.formats import OPSETS, AttentionOp, Digests, Format, WriteRequest, quiet
 from posenc_export.write.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.write.formats.lookups import refusing_lookups
 from posenc_export.write.formats.onnx import attention
+from posenc_export.write.formats.onnx.attention_operator import use_operators
 from posenc_export.write.formats.onnx.checked_positions import check_positions
 from posenc_export.write.formats.onnx.copied import keep_copies_apart
 from posenc_export.write.formats.onnx.folded import name_folded
 from posenc_export.write.formats.onnx.forms import load_on_more
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
 from posenc_export.write.formats.onnx.library import sources_unread
+from posenc_export.write.formats.onnx.module_forms import shorten
 from posenc_export.write.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
 from posenc_export.write.formats.onnx.refusals import why
+from posenc_export.write.formats.onnx.repeated_heads import share_heads
 from posenc_export.write.formats.onnx.traced import TracedGraph, traced
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ Part = Any
 """A graph of onnx_ir that is being written, or a value in it."""
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
+NO_ATTENTION = (
+    "--attention-op {} stands for torch's scaled_dot_product_attention, which is not in the graph: models with sinks, "
+    "or with a ceiling on scores, compute attention otherwise; leave it out"
+)
 
 
 @dataclass(frozen=True)
@@ -124,11 +131,18 @@ def _digests(captured: OnnxProgram) -> Digests:
 def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     program = captured.program
+    if isinstance(program, TracedGraph) and request.attention_op != "decomposed":
+        raise BadInput(NO_ATTENTION.format(request.attention_op))
     with quiet(), sources_unread():
         model = program.read() if isinstance(program, TracedGraph) else _translated(program, captured, request)
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
+        elif not isinstance(program, TracedGraph):
+            share_heads(model)
+            shorten(model)
+            if request.attention_op != "decomposed":
+                use_operators(model)
         if request.check_positions:
             check_positions(model)
         demand_other_sizes(model.graph, captured.inputs)
@@ -147,6 +161,8 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
     """Return what torch.onnx makes of a program; raise OpsetFailed where it makes nothing of it at this opset."""
     import torch
 
+    if request.attention_op != "decomposed" and not attention.has_attention(program):
+        raise BadInput(NO_ATTENTION.format(request.attention_op))
     try:
         with torch.no_grad():  # attention has other strides where a mask has a gradient
             exported = torch.onnx.export(
@@ -156,7 +172,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
                 opset_version=request.opset,
                 input_names=[port.name for port in captured.inputs],
                 output_names=[port.name for port in captured.outputs],
-                custom_translation_table=_translations(program, captured.known_operators),
+                custom_translation_table=_translations(program, captured.known_operators, request.attention_op),
                 verbose=False,
             )
     except Exception as error:
@@ -190,14 +206,14 @@ def _check_opset(path: Path, request: WriteRequest) -> None:
 
 
 def _translations(
-    program: ExportedProgram, known_operators: bool
+    program: ExportedProgram, known_operators: bool, attention_op: AttentionOp
 ) -> dict[Callable[..., object], Callable[..., object]]:
     """Return how operators are written otherwise than by torch.onnx."""
     import torch
     from onnxscript import opset18 as op
 
     if not known_operators:
-        return attention.translations() if attention.is_otherwise(program) else {}
+        return attention.translations(attention_op) if attention.has_attention(program) else {}
 
     def floor_divide(dividend: Part, divisor: Part) -> Part:
         # Div of integers divides toward zero, which is the same where nothing is negative: our encodings send negative

@@ -1,13 +1,18 @@
-"""Attention with any number of axes, for torch.onnx, which can write four: batch, heads, tokens, features.
+"""Attention with any number of axes: batch, heads, tokens and features are four, as torch.onnx has them.
 
 A missing axis gets size 1 while the operator runs; with more than four axes, the first ones are joined. A query whose
 keys are all masked, as those of padding, gives 0 as in PyTorch; torch.onnx gives a mean of values, or NaN.
+
+Keys meet queries by one Transpose and one product, which ONNX Runtime joins. torch.onnx transposes by way of three
+axes, with shapes that are computed in each layer, and scales all keys of the cache beside the queries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from posenc_export.write.formats import AttentionOp
 
 if TYPE_CHECKING:
     import torch
@@ -17,13 +22,12 @@ Part = Any
 AXES = 4
 
 
-def is_otherwise(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program has attention with a mask, or with other than four axes."""
+def has_attention(program: torch.export.ExportedProgram) -> bool:
+    """Return whether a program has an attention that torch.export keeps as one operator."""
     import torch
 
     attention = torch.ops.aten.scaled_dot_product_attention.default
-    nodes = [node for node in program.graph.nodes if node.target is attention]
-    return any(node.args[0].meta["val"].dim() != AXES or _mask_of(node) is not None for node in nodes)
+    return any(node.target is attention for node in program.graph.nodes)
 
 
 def _operators() -> Part:
@@ -32,14 +36,15 @@ def _operators() -> Part:
     return opset18
 
 
-def _mask_of(node: torch.fx.Node) -> object:
-    return node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+def translations(op: AttentionOp = "decomposed") -> dict[Callable[..., object], Callable[..., object]]:
+    """Return how attention is written: with four axes, or by way of four; 0 for a query without a key.
 
-
-def translations() -> dict[Callable[..., object], Callable[..., object]]:
-    """Return how attention is written: with four axes by torch.onnx, with others by way of four; 0 without a key."""
+    Args:
+        op: plain operators, or Attention of ai.onnx.
+    """
     import torch
-    from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention as of_four
+
+    of_four = {"decomposed": by_products, "onnx": by_operator}[op]
 
     def attention(query: Part, key: Part, value: Part, attn_mask: Part = None, *more: Part, **named: Part) -> Part:
         attended = of_any(query, key, value, attn_mask, *more, **named)
@@ -55,6 +60,50 @@ def translations() -> dict[Callable[..., object], Callable[..., object]]:
         return _apart(of_four(*map(_joined, tensors), mask, *more, **named), query, value)
 
     return {torch.ops.aten.scaled_dot_product_attention.default: attention}
+
+
+def by_products(
+    query: Part, key: Part, value: Part, mask: Part = None, *more: Part, scale: float | None = None, **named: Part
+) -> Part:
+    """Write attention with four axes; with dropout, causal or over shared heads it is left to torch.onnx."""
+    import onnx_ir as ir
+    from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention
+
+    op, features = _operators(), query.shape[-1]
+    if not _is_plain(query, key, value, *more, **named):
+        return aten_scaled_dot_product_attention(query, key, value, mask, *more, scale=scale, **named)
+    factor = op.CastLike(op.Constant(value_float=features**-0.5 if scale is None else scale), query)
+    sizes = [*key.shape]
+    keys = _of(op.Transpose(key, perm=[0, 1, 3, 2]), key, [*sizes[:2], sizes[3], sizes[2]])
+    scores = _of(op.MatMul(op.Mul(query, factor), keys), query, [*query.shape[:-1], sizes[2]])
+    if mask is not None:
+        added = mask
+        if mask.dtype == ir.DataType.BOOL:
+            nothing, hidden = (op.CastLike(op.Constant(value_float=number), query) for number in (0.0, float("-inf")))
+            added = op.Where(mask, nothing, hidden)
+        scores = _of(op.Add(scores, added), query, scores.shape)
+    weights = _of(op.Softmax(scores, axis=-1), query, scores.shape)
+    return op.MatMul(weights, value)
+
+
+def by_operator(
+    query: Part, key: Part, value: Part, mask: Part = None, *more: Part, scale: float | None = None, **named: Part
+) -> Part:
+    """Write attention with four axes as one operator, in which `attention_operator` finds shared heads and caches."""
+    from onnxscript import opset23
+    from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention
+
+    if not _is_plain(query, key, value, *more, **named):
+        return aten_scaled_dot_product_attention(query, key, value, mask, *more, scale=scale, **named)
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    y, *_ = opset23.Attention(query, key, value, *([] if mask is None else [mask]), scale=factor)
+    return y
+
+
+def _is_plain(query: Part, key: Part, value: Part, *more: Part, **named: Part) -> bool:
+    """Return whether attention has four axes of known features, and neither dropout, a causal mask nor shared heads."""
+    others = any(more) or any(named.values())
+    return not others and isinstance(query.shape[-1], int) and all(len(x.shape) == AXES for x in (query, key, value))
 
 
 def _seen_alone(attended: Part, mask: Part) -> Part:

@@ -48,7 +48,7 @@ def load_on_more(model: ir.Model) -> None:
     for old in list(model.graph):
         nodes = FORMS[old.op_type](model.graph, old) if old.op_type in FORMS else ()
         if nodes:
-            _put(model.graph, old, nodes)
+            put(model.graph, old, nodes)
             replaced = True
     if replaced:
         RemoveUnusedNodesPass()(model)
@@ -256,7 +256,7 @@ def _whole(value: ir.Value) -> int | None:
     return number if number is not None and number > 0 else None
 
 
-def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
+def put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     """Put nodes in the place of another, the last of them in that of its first output."""
     left, right = old.outputs[0], nodes[-1].outputs[0]
     right.shape = left.shape

@@ -1,0 +1,121 @@
+"""`--attention-op onnx`: Attention and RotaryEmbedding of ai.onnx give what a module's own code gives."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posenc.ports import Array
+from posenc_export import export
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter.options import ExportOptions, check_options
+
+KEY_HEADS, GROUPS, WIDTH = 2, 3, 8
+PORTS = [
+    "x: float32[batch, seq, 48]",
+    "angles: float32[batch, seq, 4]",
+    "mask: bool[batch, 1, seq, past+seq]",
+    "past.key: float32[batch, 2, past, 8]",
+    "past.value: float32[batch, 2, past, 8]",
+]
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate the halves of heads as Llama does: (batch, heads, seq, width)."""
+    first, second = x[..., : WIDTH // 2], x[..., WIDTH // 2 :]
+    return x * cos.unsqueeze(1) + torch.cat((-second, first), -1) * sin.unsqueeze(1)
+
+
+def repeated(x: Tensor) -> Tensor:
+    batch, heads, tokens, width = x.shape
+    return x[:, :, None].expand(batch, heads, GROUPS, tokens, width).reshape(batch, heads * GROUPS, tokens, width)
+
+
+class Layer(nn.Module):
+    """Attention of Llama with its cache, behind two linear layers.
+
+    Args:
+        cached: whether keys and values of earlier tokens come out, with the new ones.
+    """
+
+    def __init__(self, *, cached: bool = True) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.cached = cached
+        self.key = nn.Parameter(torch.randn(KEY_HEADS * WIDTH, 48, generator=generator) / 7)
+        self.value = nn.Parameter(torch.randn(KEY_HEADS * WIDTH, 48, generator=generator) / 7)
+
+    def forward(self, x: Tensor, angles: Tensor, mask: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        batch, seq, _ = x.shape
+        cos, sin = (torch.cat([part, part], -1) for part in (angles.cos(), angles.sin()))
+        query = rotated(x.view(batch, seq, -1, WIDTH).transpose(1, 2), cos, sin)
+        new = functional.linear(x, self.key).view(batch, seq, -1, WIDTH).transpose(1, 2)
+        key = torch.cat([key, rotated(new, cos, sin)], 2)
+        value = torch.cat([value, functional.linear(x, self.value).view(batch, seq, -1, WIDTH).transpose(1, 2)], 2)
+        y = functional.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=mask, scale=0.3)
+        outputs = (key, value) if self.cached else (key.sum(2), value.sum(2))
+        return (y.transpose(1, 2).reshape(batch, seq, -1), *outputs)
+
+
+def call(seq: int, past: int, batch: int = 2) -> list[Array]:
+    """Return inputs, the last sequence with padding on the left: where it is long, queries of padding see no key."""
+    generator = np.random.default_rng(seq + 10 * past)
+    mask = np.tril(np.ones((seq, past + seq), bool), past)[None, None].repeat(batch, 0)
+    mask[-1, :, :, : (past + seq) // 2] = False
+    shapes = ((batch, seq, 48), (batch, seq, 4), (batch, 2, past, 8), (batch, 2, past, 8))
+    x, angles, keys, values = (generator.standard_normal(shape, np.float32) for shape in shapes)
+    return [x, angles, mask, keys, values]
+
+
+@pytest.mark.parametrize(("opset", "cached"), [(23, True), (24, True), (23, False)])
+def test_operators_give_what_the_module_gives(opset: int, cached: bool, tmp_path: Path) -> None:
+    module = Layer(cached=cached).eval()
+    options = ExportOptions(("onnx",), opset=opset, validate=False, attention_op="onnx")
+    result = export(module, inputs=PORTS, to=tmp_path / "bundle", options=options, max_len=16)
+    assert result.manifest.attention_op == "onnx"
+    graph = onnx.load(tmp_path / "bundle" / "model.onnx").graph
+    counted = Counter(node.op_type for node in graph.node)
+    assert (counted["Attention"], counted["RotaryEmbedding"], counted["Softmax"]) == (1, 2, 0)
+    (attention,) = [node for node in graph.node if node.op_type == "Attention"]
+    # the cache goes through the operator where it comes out; two heads of keys serve six of queries
+    assert len(attention.input) == (6 if cached else 4)
+    assert len(attention.output) == (3 if cached else 1)
+    session = onnxruntime.InferenceSession(tmp_path / "bundle" / "model.onnx", providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_inputs()]
+    for seq, past in ((1, 7), (5, 0), (3, 4), (1, 0)):
+        feeds = call(seq, past)
+        with torch.no_grad():
+            expected = module(*map(torch.from_numpy, feeds))
+        for actual, tensor in zip(session.run(None, dict(zip(names, feeds, strict=True))), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(actual), tensor.numpy(), rtol=0, atol=2e-6)
+
+
+class Capped(nn.Module):
+    """Attention with a ceiling on scores, as Gemma 2's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.matmul((5 * torch.tanh(torch.matmul(x, x.mT) / 5)).softmax(-1), x)
+
+
+def test_a_module_without_attention_of_torch_is_refused_in_a_line(tmp_path: Path) -> None:
+    options = ExportOptions(("onnx",), validate=False, attention_op="onnx")
+    with pytest.raises(BadInput, match='attention_op="onnx" stands for torch\'s scaled_dot_product_attention'):
+        export(Capped(), inputs=["x: float32[batch, seq, 8]"], to=tmp_path / "bundle", options=options)
+    with pytest.raises(BadInput, match='attention_op="onnx" is for modules and whole models: rope has no attention'):
+        export("rope", head_dim=8, mode="dynamic", to=tmp_path / "bundle", options=options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_contradict_it_are_refused() -> None:
+    with pytest.raises(BadInput, match="--attention-op onnx needs opset 23, got --opset 20"):
+        check_options(ExportOptions(("onnx",), opset=20, attention_op="onnx"))
+    with pytest.raises(BadInput, match="--attention-op onnx is an operator of ONNX: give -f onnx with it"):
+        check_options(ExportOptions(("torchscript",), attention_op="onnx"))
+    options = ExportOptions(("onnx",), attention_op="onnx")
+    assert (options.onnx_opset, options.opset_reason) == (23, "--attention-op onnx needs it")
