@@ -134,7 +134,9 @@ def test_what_a_scheme_computes_wrong_is_seen(name: str, monkeypatch: pytest.Mon
 
 
 def test_what_is_not_held_is_a_function() -> None:
-    in_package = [code for code in functions() if Path(code.co_filename).is_relative_to(HOME)]  # a dataclass writes others
+    in_package = [
+        code for code in functions() if Path(code.co_filename).is_relative_to(HOME)
+    ]  # a dataclass writes others
     assert set(NOT_HELD) - {place(code) for code in in_package} == set()
 
 

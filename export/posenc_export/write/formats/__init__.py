@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from posenc.encoding import Encoding
+    from posenc_models.whole import Quantize
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
 CpuIsa = Literal["native", "avx512", "avx2", "default"]
@@ -74,6 +75,7 @@ class WriteRequest:
         why_traced: Why the TorchScript-based exporter is to write ONNX, if it is.
         branches: Whether torch.export has said what the module does by sizes, which that exporter cannot see.
         cpu_isa: What an AOTInductor package is compiled for.
+        quantize: What ONNX stores weights as that were rounded to it; None for what they are.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -90,6 +92,7 @@ class WriteRequest:
     why_traced: str = ""
     branches: bool = False
     cpu_isa: CpuIsa = "native"
+    quantize: Quantize | None = None
 
 
 Program = Any
