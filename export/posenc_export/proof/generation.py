@@ -96,6 +96,50 @@ def differences(writer: TokenWriter, generation: Generation) -> tuple[list[str],
     return wrong, near
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a model that is less precise than another changes of the tokens that this one writes.
+
+    Args:
+        count: how many tokens the other writes.
+        changed: which of them are others, in words.
+        off: the largest difference of a logit, as a share of the largest one.
+    """
+
+    count: int
+    changed: tuple[str, ...]
+    off: float
+
+
+def cost(
+    writer: TokenWriter, precise: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
+) -> Cost:
+    """Return what a model changes of the tokens that a more precise one writes, along which it is led.
+
+    Args:
+        writer: The model.
+        precise: The other one.
+        prompts: Tokens of each prompt, which go in alone and as one padded batch.
+        count: How many tokens are written.
+        begins: Those with which a decoder behind an encoder begins.
+    """
+    written, changed, off, largest = 0, [], 0.0, 0.0
+    for batch in (*([prompt] for prompt in prompts), prompts):
+        rows: list[list[int]] = [[] for _ in batch]
+        generation = Generation(tuple(map(tuple, batch)), (), tuple(begins))
+        both = zip(steps(precise, generation, rows, count), steps(writer, generation, rows, count), strict=True)
+        for step, (expected, actual) in enumerate(both):
+            off = max(off, float(np.abs(actual.astype(np.float32) - expected).max()))
+            largest = max(largest, float(np.abs(expected).max()))
+            tokens, others = expected.argmax(-1).tolist(), actual.astype(np.float32).argmax(-1).tolist()
+            for number, (row, token, other) in enumerate(zip(rows, tokens, others, strict=True)):
+                written += 1
+                if other != token:
+                    changed.append(f"{_place(step, number, len(rows) == 1)} is {other}, not {token}")
+                row.append(token)
+    return Cost(written, tuple(changed), off / largest if largest else 0.0)
+
+
 def _place(step: int, number: int, alone: bool) -> str:
     return f"token {step}" if alone else f"token {step} of prompt {number} in a padded batch"
 

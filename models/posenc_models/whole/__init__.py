@@ -7,12 +7,27 @@
 ('logits', 'present.0.key', 'present.0.value')
 
 `tasks` says what each task takes and gives, by the names that other tools have for them. `folder` reads a folder,
-`weights` checks its files of weights, `modules` has the modules that call a model, and `companions` finds what goes
-with a model, as its tokenizer. Nothing here needs torch or transformers before `build`.
+`weights` checks its files of weights, `modules` has the modules that call a model, `quantized` rounds weights to blocks
+of a few bits, and `companions` finds what goes with a model, as its tokenizer. Nothing here needs torch or transformers
+before `build`.
 """
 
 from posenc_models.whole.companions import GENERATION, companions
 from posenc_models.whole.folder import ModelFolder, WholeModel
+from posenc_models.whole.quantized import BITS, BLOCK, Blocks, Quantize, blocks_of
 from posenc_models.whole.tasks import KEY_VALUES, TASKS, Task
 
-__all__ = ["GENERATION", "KEY_VALUES", "TASKS", "ModelFolder", "Task", "WholeModel", "companions"]
+__all__ = [
+    "BITS",
+    "BLOCK",
+    "GENERATION",
+    "KEY_VALUES",
+    "TASKS",
+    "Blocks",
+    "ModelFolder",
+    "Quantize",
+    "Task",
+    "WholeModel",
+    "blocks_of",
+    "companions",
+]

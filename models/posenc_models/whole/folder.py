@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
+from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
 from posenc_models.whole.weights import count_weights
 
@@ -72,6 +73,7 @@ class ModelFolder:
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
         parameters: how many numbers its weights hold.
+        quantize: what the weights of linear layers are rounded to; None for nothing.
     """
 
     path: Path
@@ -82,20 +84,32 @@ class ModelFolder:
     part: str = ""
     dtype: DType = "fp32"
     parameters: int = 0
+    quantize: Quantize | None = None
 
     @classmethod
-    def load(cls, path: str | PathLike[str], task: str | None = None, dtype: DType = "fp32") -> Self:
+    def load(
+        cls,
+        path: str | PathLike[str],
+        task: str | None = None,
+        dtype: DType = "fp32",
+        quantize: Quantize | None = None,
+    ) -> Self:
         """Read a folder's config.
 
         Args:
             path: the folder.
             task: one of `TASKS`; by default the one that the config's architecture is for.
             dtype: fp32, fp16 or bf16.
+            quantize: int8 or int4, for the weights of linear layers; None for none.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
         if dtype not in DTYPES:
             raise ValueError(f"a whole model has no dtype {dtype}: expected one of {', '.join(DTYPES)}")
+        if quantize is not None and quantize not in BITS:
+            raise ValueError(f"weights cannot be {quantize}: expected one of {', '.join(BITS)}")
+        if quantize is not None and dtype == "bf16":
+            raise ValueError(f"--quantize {quantize} is for --dtype fp32 or fp16: no runtime here runs it in bf16")
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise ValueError(f"{path} is a file: expected a folder that save_pretrained wrote")
@@ -113,7 +127,14 @@ class ModelFolder:
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
         count = count_weights(path)
-        return cls(path, config, chosen, "--task" if task else "architectures", dtype=dtype, parameters=count)
+        origin = "--task" if task else "architectures"
+        return cls(path, config, chosen, origin, dtype=dtype, parameters=count, quantize=quantize)
+
+    @property
+    def precision(self) -> str:
+        """What its numbers are, in a word or two: fp32, fp16, int4, int4 and fp16."""
+        names = (self.quantize or "", self.dtype if self.dtype != "fp32" or not self.quantize else "")
+        return " and ".join(filter(None, names))
 
     @property
     def length(self) -> int:
@@ -153,6 +174,8 @@ class ModelFolder:
         """
         model = _loaded(self)
         notes = [*_code_of_its_own(self, model), *([_exact(model)] if self.exact else [])]
+        if self.quantize is not None:
+            round_linear(model, self.quantize)
         if self.task.kind == "scenes":
             notes.append("the graph reads text alone, whose tokens have three positions each: images are left out")
         if self.part:

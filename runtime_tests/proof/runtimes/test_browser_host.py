@@ -187,8 +187,9 @@ def test_a_page_gets_what_it_needs_and_is_isolated(server: PageServer) -> None:
         assert answer.status == 200
         assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
         assert answer.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
-    assert fetch(server, f"{base}/arrays/x.npy", "PUT", body=b"bytes").status == 204
-    assert fetch(server, f"{base}/arrays/x.npy").read() == b"bytes"
+    for name in ("x", "past_key_values.0.key"):
+        assert fetch(server, f"{base}/arrays/{name}.npy", "PUT", body=b"bytes").status == 204
+        assert fetch(server, f"{base}/arrays/{name}.npy").read() == b"bytes"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +202,7 @@ def test_a_page_gets_what_it_needs_and_is_isolated(server: PageServer) -> None:
         ("/TOKEN/ort/ort.js.map", ""),
         ("/TOKEN/ort/../../secret.npy", ""),
         ("/TOKEN/arrays/../secret.npy", ""),
+        ("/TOKEN/arrays/..npy", ""),
         ("/TOKEN/arrays/%2e%2e%2fsecret.npy", ""),
         ("/TOKEN/model/1", ""),
         ("/TOKEN/", ""),

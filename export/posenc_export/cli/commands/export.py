@@ -30,6 +30,7 @@ from posenc_export.proof.planning.scope import BUDGET
 from posenc_export.write.formats import ATTENTION_OPS, FORMATS
 from posenc_export.write.formats.aoti_package import CPU_ISAS
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
+from posenc_models.whole import BITS
 
 PAGE = "report.html"
 """What --html adds."""
@@ -59,6 +60,11 @@ if TYPE_CHECKING:
 @options(
     path("--model", "Write a whole model of transformers: the folder that save_pretrained wrote.", "FOLDER"),
     TASK,
+    choice(
+        "--quantize",
+        BITS,
+        "Store the weights of linear layers in blocks of 8 or 4 bits (MatMulNBits); the rest stays as it is.",
+    ),
     choice(
         "--runtime-config",
         RUNTIME_CONFIGS,

@@ -83,6 +83,8 @@ def read_source(values: Values) -> TextSource:
         return _whole(values)
     if values.get("task") is not None:
         raise click.UsageError("--task says what a whole model is for: give --model with it")
+    if values.get("quantize") is not None:
+        raise click.UsageError("--quantize is for the weights of a whole model: give --model with it")
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     # a colon stands in package.module:factory alone
@@ -179,7 +181,7 @@ def _whole(values: Values) -> TextSource:
         raise click.UsageError(f"{given} is not for whole models: --model has its own inputs and numbers")
     _check_module("--model", {**values, "dtype": "fp32"})  # a module has its own dtype; of a whole model it is a choice
     with bad_input():
-        folder = ModelFolder.load(values["model"], values["task"], values["dtype"])
+        folder = ModelFolder.load(values["model"], values["task"], values["dtype"], values.get("quantize"))
     return TextSource(folder, (), _spec_settings(values), (), ())
 
 

@@ -9,11 +9,15 @@ import numpy as np
 from posenc.encoding import Encoding
 from posenc.ports import Array
 from posenc_export.bundle.carries import limits_of
+from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Generation
-from posenc_export.common.arrays import call_on_arrays
+from posenc_export.common.arrays import call_on_arrays, numpy_dtype
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.proof.generation import Callee, TokenWriter, differences, recorded
+from posenc_export.proof.exporter.request import dims_of
+from posenc_export.proof.generation import Callee, TokenWriter, cost, recorded
 from posenc_export.write.targets import Target
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import trace_sizes
 
 PROMPTS = (7, 3)
 """How many tokens the prompts of a generation have: unlike, so that a batch of them is padded."""
@@ -30,7 +34,7 @@ def generations_of(
         options: The seed counts.
     """
     if not target.generates:
-        return (), ()
+        return (), _beside_float32(target, options)
     options.validation.progress(f"writing {target.generates} tokens with the eager module")
     reads = target.encoding if encoder is None else encoder
     rng = np.random.default_rng(options.seed)
@@ -39,26 +43,39 @@ def generations_of(
     prompts = [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
     writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
     written = recorded(writer, prompts, target.generates, target.begins)
-    return written, _beside_float32(target, writer, prompts)
+    return written, _tokens_of_float32(target, writer, prompts)
 
 
-def _beside_float32(target: Target, writer: TokenWriter, prompts: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    """Return a line on the tokens of a model in half precision, led along those that it writes in float32."""
+def _tokens_of_float32(target: Target, writer: TokenWriter, prompts: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    """Return a line on the tokens of a model in half precision or of few bits, led along those of float32."""
     if target.precise is None:
         return ()
     precise = target.precise()
     encoders = [_callee(make().encoding) for make in precise.others]
     in_float32 = TokenWriter(_callee(precise.encoding), next(iter(encoders), None))
-    others: list[str] = []
-    count = 0
-    for one in recorded(in_float32, prompts, target.generates, target.begins):
-        wrong, near = differences(writer, one)
-        others += [*wrong, *near]
-        count += sum(map(len, one.tokens))
+    found = cost(writer, in_float32, prompts, target.generates, target.begins)
     words = (
-        f"of {count} tokens that the model writes in float32, it writes {count - len(others)} in {target.spec.dtype}"
+        f"of {found.count} tokens that the model writes in float32, it writes {found.count - len(found.changed)} in "
+        f"{target.precision}; a logit is off by {found.off:.1e} of the largest"
     )
-    return (f"{words}; {others[0]}" if others else words,)
+    return (f"{words}; {found.changed[0]}" if found.changed else words,)
+
+
+def _beside_float32(target: Target, options: ExportOptions) -> tuple[str, ...]:
+    """Return a line on how far off a model is that writes no tokens, in half precision or of few bits."""
+    if target.precise is None:
+        return ()
+    precise = target.precise()
+    encoding = target.encoding
+    sizes = trace_sizes(encoding.inputs, dims_of(encoding.module), target.spec.max_len)
+    feeds = feeds_for(precise.encoding.inputs, Case("beside float32", sizes), options.seed)
+    ours, theirs = (
+        _callee(one).call({port.name: feeds[port.name].astype(numpy_dtype(port.dtype)) for port in one.inputs})
+        for one in (encoding, precise.encoding)
+    )
+    shares = {name: np.abs(ours[name] - expected).max() / np.abs(expected).max() for name, expected in theirs.items()}
+    words = ", ".join(f"{name} by {share:.1e}" for name, share in shares.items())
+    return (f"in {target.precision} it is off, of the largest in float32: {words}",)
 
 
 def _callee(encoding: Encoding) -> Callee:

@@ -31,6 +31,7 @@ from posenc_export.write.formats import FALLBACK_OPSETS, FORMATS, Format, Progra
 from posenc_export.write.formats.capture import Findings, findings
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
+from posenc_export.write.formats.onnx.quantized import note_of_blocks
 from posenc_export.write.formats.onnx.traced import note_of
 from posenc_export.write.formats.ways import WAYS
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
@@ -111,6 +112,8 @@ def write_formats(target: Target, draft: Draft, options: ExportOptions, folder: 
         by = _first_that_writes(partial(_write, format_, capture, program, path), request, others)
         if by.why_traced:
             showed = replace(showed, notes=(note_of(by.why_traced), *showed.notes))
+        if by.quantize:
+            showed = replace(showed, notes=(*showed.notes, note_of_blocks(read_onnx(path))))
         written[format_.name] = Written(digests, showed)
         request = replace(by, why_traced="", branches=False)
     return replace(draft, request=request, written=written)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from posenc.encoding import Encoding
+    from posenc_models.whole import Quantize
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
 AttentionOp = Literal["decomposed", "onnx"]
@@ -79,6 +80,7 @@ class WriteRequest:
         why_traced: Why the TorchScript-based exporter is to write ONNX, if it is.
         branches: Whether torch.export has said what the module does by sizes, which that exporter cannot see.
         cpu_isa: What an AOTInductor package is compiled for.
+        quantize: What ONNX stores weights as that were rounded to it; None for what they are.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -96,6 +98,7 @@ class WriteRequest:
     why_traced: str = ""
     branches: bool = False
     cpu_isa: CpuIsa = "native"
+    quantize: Quantize | None = None
 
 
 Program = Any

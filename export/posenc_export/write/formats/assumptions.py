@@ -5,13 +5,15 @@ module agree, the assumption is a note, and the sizes are among those that every
 
 torch.export assumes that no computed size is 0 or 1 (no rows left, a single key), and a loaded program refuses calls
 that break an assumption. The guards of a scheme's program (pt2, aoti) that valid calls break are removed, after the
-graph agreed with the module in such calls, also for one token; where it does not agree, the export fails.
-Guards on calls that the module itself refuses stay, and so do all guards of a user's module.
+graph agreed with the module in such calls, also for one token; where it does not agree, the export fails. Of a user's
+module, those are removed that short calls break in which the graph agrees: a token behind an empty cache.
+Guards on calls that the module itself refuses stay, and so do all others of a user's module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from posenc.ports import axes_of
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 LEFT_OUT = 3
 """Sizes of an axis that an error advises to leave out."""
+SHORT = (0, 1, 2, 3)
+"""Sizes of short calls."""
+FEW = 12
+"""Short calls of a user's module that are tried where a program refuses them."""
 GRAINS = 64
 """Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
 
@@ -110,6 +116,41 @@ def loosen(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, size
                 program.range_constraints[symbol] = ValueRanges(*ends)
     _erase_assertions(program.graph)
     program.graph_module.recompile()
+
+
+def short_calls(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, request: WriteRequest) -> list[Sizes]:
+    """Return the sizes of short calls that a program refuses; none where it does not give what the module gives in all.
+
+    torch.export assumes two of everything: of an axis that is a sum, two of each of its terms. A single token behind a
+    cache of one breaks that, and a loaded program would refuse it.
+    """
+    import torch
+
+    if request.at is None:
+        return []
+    axes = axes_of(calls.inputs)
+    # a cache may be empty, which no axis says
+    choices = [
+        sorted({0 if n == 0 and axis.is_length else axis.allowed(n * axis.multiple) for n in SHORT}) for axis in axes
+    ]
+    candidates = [dict(zip((axis.name for axis in axes), sizes, strict=True)) for sizes in product(*choices)]
+    refused = [sizes for sizes in candidates if _is_refused(program, module, calls, sizes)]
+    tried = calls.taken(refused, FEW)
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        return tried if all(agrees(run, calls, request.at(sizes)) for sizes in tried) else []
+
+
+def _is_refused(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, sizes: Sizes) -> bool:
+    """Return whether a call of these sizes breaks a guard of a program, or is shorter than it takes."""
+    placeholders = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
+    for port, value in zip(calls.inputs, placeholders[len(placeholders) - len(calls.inputs) :], strict=True):
+        for index, axis in port.dynamic.items():
+            bounds = program.range_constraints.get(value.shape[index].node.expr)
+            # a lower end of two is none: a loaded program takes one, too
+            if bounds is not None and bounds.lower > 2 and axis.size_in(sizes) < bounds.lower:
+                return True
+    return any(breaking_sizes(guard, module, calls.inputs, [sizes]) for guard in program._guards_code)
 
 
 def _without_assertions(program: ExportedProgram) -> torch.fx.GraphModule:

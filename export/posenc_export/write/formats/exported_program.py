@@ -20,7 +20,7 @@ from posenc_export.common.errors import ExportFailed, ToolFailed, check_machine,
 from posenc_export.write.formats import WriteRequest, quiet, write_saved
 from posenc_export.write.formats.aoti_package import compiler_settings
 from posenc_export.write.formats.archives import ARCHIVE
-from posenc_export.write.formats.assumptions import drop_unneeded_guards, loosen
+from posenc_export.write.formats.assumptions import drop_unneeded_guards, loosen, short_calls
 from posenc_export.write.formats.calls import calls_of
 from posenc_export.write.formats.capture import Findings, capture, findings, program_digests, with_findings
 
@@ -37,7 +37,9 @@ def capture_program(encoding: Encoding, request: WriteRequest) -> torch.export.E
     """Return the program of an encoding, without guards that refuse valid calls."""
     program = capture(encoding, lambda module: module, request)
     if rules_of(encoding.family).may_branch:
-        loosen(program, encoding.module, calls_of(encoding), findings(program).sizes)
+        module, calls = encoding.module, calls_of(encoding)
+        sizes = (*findings(program).sizes, *short_calls(program, module, calls, request))
+        loosen(program, module, calls, sizes)
     else:
         drop_unneeded_guards(program, encoding.module, calls_of(encoding), request)
     return program

@@ -1,4 +1,8 @@
-"""TorchScript, by torch.jit.script.
+"""TorchScript, by torch.jit.script; of a user's module that this cannot compile, by torch.jit.trace.
+
+A trace is what a module ran on some inputs. It is taken twice, at other sizes, and must be the same program. Where
+torch.export takes the module, it says what the module does by sizes; elsewhere a trace that asks a tensor for a number
+is refused.
 
 TorchScript numbers the types that it meets again in one process, so that scripts are compared without those numbers.
 Two processes list a module's constants in different orders, after Python's hash seed; the writer sorts them.
@@ -8,18 +12,23 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zipfile
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
-from posenc_export.common.errors import ExportFailed, check_machine
+from posenc_export.bundle.rules import rules_of
+from posenc_export.common.errors import ExportFailed, check_machine, first_line
 from posenc_export.write.formats import Digests, WriteRequest, quiet, write_saved
 from posenc_export.write.formats.archives import ARCHIVE, STAMP
+from posenc_export.write.formats.capture import GRAPH, Findings, capture, findings
+from posenc_export.write.formats.onnx.traced import watched
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from posenc.encoding import Encoding
 
@@ -29,18 +38,34 @@ FREEZE_BELOW = 2**26
 CODE = 2**23
 """Bytes that the code and the records of a script never reach."""
 
+TRACE = "torch.jit.trace"
+LEAVE_OUT = "; leave it out with -f onnx"
+"""What to do where no script can be written."""
 VERSIONS = ("version", ".data/version")
 _WRITTEN_AT_THE_END = (*VERSIONS, "byteorder", ".data/serialization_id")
 """Records of an archive that its writer adds by itself."""
 
 
+SHAPE = re.compile(r"\([^()]*device=[\w:]+\)|\s*#.*|, scope: \S+")
+"""What the graph of a trace says of the inputs that it ran on, and of where its code lies."""
+
+
 def _digests(scripted: torch.jit.ScriptModule) -> Digests:
-    """Return the digests of a script's archive."""
+    """Return the digests of a script's archive; of a trace those of its graph, and of the archive's numbers."""
+    import hashlib
+
     import torch
+    from torch.jit._trace import TopLevelTracedModule
 
     with quiet(), io.BytesIO() as buffer:
         torch.jit.save(scripted, buffer)
-        return archive_digests(buffer)
+        digests = archive_digests(buffer)
+        if not isinstance(scripted, TopLevelTracedModule):
+            return digests
+        # classes that are met again lie in other files, and examples are of the inputs
+        numbers = {name: digest for name, digest in digests.items() if not name.endswith((".py", "traced_inputs.pkl"))}
+        graph = unmangled(SHAPE.sub("", str(scripted.inlined_graph)).encode())
+        return {GRAPH: hashlib.sha256(graph).digest(), **numbers}
 
 
 def archive_digests(path: Path | IO[bytes]) -> Digests:
@@ -72,12 +97,64 @@ def script(encoding: Encoding, request: WriteRequest) -> torch.jit.ScriptModule:
             return torch.jit.script(encoding.module.eval())
         except Exception as error:
             check_machine(error)
-            raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
+            why = f"torch.jit.script refused the module: {_explain_script(error)}"
+            if not rules_of(encoding.family).tries_other_ways or request.at is None:
+                raise ExportFailed(f"{why}{LEAVE_OUT}") from error
+    return _traced(encoding, request, why)
+
+
+def _traced(encoding: Encoding, request: WriteRequest, why: str) -> torch.jit.ScriptModule:
+    """Return a trace of a user's module; raise ExportFailed where it may not be all that the module does."""
+    assert request.at is not None
+    try:
+        found = findings(capture(encoding, lambda module: module, request))
+        watch = False
+    except ExportFailed:
+        found, watch = Findings(), True
+    first, second = (
+        _trace(encoding.uncalled().module, inputs, watch, why)
+        for inputs in (request.trace, request.at(request.other_sizes))
+    )
+    # numbers that a trace keeps of the inputs differ between two
+    if _digests(first) != _digests(second):
+        raise ExportFailed(f"{why}; {TRACE} keeps sizes or numbers of the inputs{LEAVE_OUT}")
+    made: torch.jit.ScriptModule = first
+    made.findings = Findings((f"written by {TRACE}: {why}", *found.notes), found.sizes)
+    return made
+
+
+def _trace(module: nn.Module, inputs: tuple[torch.Tensor, ...], watch: bool, why: str) -> Any:
+    """Return a trace of a module, with nothing of the sizes that it ran at.
+
+    Args:
+        module: The module.
+        inputs: What it is called with.
+        watch: Whether it is to fail where it asks for a number of a tensor.
+        why: Why it is not scripted.
+    """
+    import torch
+    from torch.jit._trace import TracerWarning
+
+    trace: Any = torch.jit.trace
+    with quiet(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
+        warnings.simplefilter("always")
+        try:
+            made = trace(watched(module, TRACE) if watch else module, inputs, check_trace=False)
+        except ExportFailed as error:
+            raise ExportFailed(f"{why}; {error.message}{LEAVE_OUT}") from error
+        except Exception as error:
+            check_machine(error)
+            raise ExportFailed(f"{why}; {TRACE} failed: {first_line(error)}{LEAVE_OUT}") from error
+    warned = [str(warning.message) for warning in caught if issubclass(warning.category, TracerWarning)]
+    if watch and warned:
+        words = f"{TRACE} cannot see what the module does by a number: {warned[0].partition('.')[0]}"
+        raise ExportFailed(f"{why}; {words}{LEAVE_OUT}")
+    return made
 
 
 @ARCHIVE("torchscript", file="model.pt", capture=script, digests=_digests)
 def write_torchscript(scripted: torch.jit.ScriptModule, request: WriteRequest, path: Path) -> None:
-    """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
+    """TorchScript by torch.jit.script or trace, frozen where that keeps the bits, for libtorch and PyTorch."""
     write_saved(partial(save_script, scripted, request.trace), path)
 
 
@@ -157,4 +234,5 @@ def _explain_script(error: Exception) -> str:
     """Return the first line of the compiler's error and the place in the source."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     place = next((line.strip() for line in lines if "File " in line and "line " in line), "")
-    return f"{lines[0].strip() if lines else type(error).__name__} {place}; leave it out with -f onnx"
+    words = f"{lines[0].strip() if lines else type(error).__name__} {place}".strip()
+    return re.sub(r" at 0x[0-9a-f]+", "", words)  # of another address in every run

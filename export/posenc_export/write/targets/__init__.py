@@ -13,8 +13,11 @@ from posenc_export.bundle.rules import Rules, rules_of
 
 if TYPE_CHECKING:  # the command line loads this file for its options, and no models
     from posenc_models.asking.model import Question
+    from posenc_models.whole import Quantize
 
 OWN_FLOAT64 = "the module run in float64"
+ROUNDED = "the module of the file's own {} weights, run in float64"
+"""What a model whose weights are quantized is held against."""
 SCHEME_REFERENCE = "the scheme's float64 reference"
 
 
@@ -38,7 +41,9 @@ class Target:
         begins: The tokens with which a decoder begins, where an encoder reads the prompts.
         file: What the graph's file is called, without its ending; "" for the usual name of its format.
         others: Makers of the model's other graphs, where it has several.
-        precise: Makes the same model in float32, where it is in half precision.
+        precise: Makes the same model in float32, where it is in half precision or its weights are quantized.
+        precision: What the numbers of a whole model are: fp32, fp16, int4.
+        quantize: What its linear weights are written as; None for what they are.
         is_large: Whether a proof is quick unless somebody asks for a full one.
     """
 
@@ -55,6 +60,8 @@ class Target:
     file: str = ""
     others: tuple[Callable[[], Target], ...] = ()
     precise: Callable[[], Target] | None = None
+    precision: str = "fp32"
+    quantize: Quantize | None = None
     is_large: bool = False
     companions: Mapping[str, Path] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)

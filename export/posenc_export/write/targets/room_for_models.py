@@ -41,8 +41,8 @@ def needs_of(folder: ModelFolder) -> Needs:
     weights = BYTES[folder.dtype] * folder.parameters
     # the module, its file or a runtime that holds it by turns, and the reference in float64
     memory = weights * 5 // 4 + 8 * folder.parameters
-    # in half, tokens are compared with those of float32
-    return Needs(weights, memory + (0 if folder.dtype == "fp32" else BYTES["fp32"] * folder.parameters))
+    # in half or quantized, tokens are compared with those of float32
+    return Needs(weights, memory + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters))
 
 
 def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None]) -> None:

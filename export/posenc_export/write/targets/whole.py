@@ -11,7 +11,7 @@ from posenc.ports import Port
 from posenc.spec import Spec
 from posenc_export.common.errors import bad_input
 from posenc_export.write.inputs.ports import parse_ports
-from posenc_export.write.targets import OWN_FLOAT64, Target
+from posenc_export.write.targets import OWN_FLOAT64, ROUNDED, Target
 from posenc_export.write.targets.copies import Copies
 from posenc_export.write.targets.ending import advised
 from posenc_export.write.targets.mask_readings import read_masks
@@ -37,7 +37,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     with bad_input():
         # a part lies in the bundle of its whole, which has them
         beside = {} if folder.part else companions(folder.path)
-        whole = folder.build()
+        whole, precise = folder.build(), replace(folder, dtype="fp32", quantize=None)
         ports = parse_ports(whole.inputs)
 
     def again() -> nn.Module:
@@ -54,7 +54,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         encoding,
         replace(spec, mode="dynamic", dtype=folder.dtype),
         {"task": folder.task.name},
-        reference=OWN_FLOAT64,
+        reference=ROUNDED.format(folder.quantize) if folder.quantize else OWN_FLOAT64,
         origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
         notes=(*whole.notes, *notes),
         generates=whole.generates,
@@ -62,7 +62,9 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         file=folder.file,
         is_large=folder.parameters > MANY,
         others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
-        precise=None if folder.dtype == "fp32" else partial(whole_target, replace(folder, dtype="fp32"), spec, seed),
+        precise=None if folder.precision == "fp32" else partial(whole_target, precise, spec, seed),
+        precision=folder.precision,
+        quantize=folder.quantize,
         companions=beside,
         config=whole.config,
     )

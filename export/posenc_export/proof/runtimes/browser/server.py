@@ -32,7 +32,7 @@ ISOLATED: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
 }
 """Headers of every answer: a page that is cross-origin isolated has precise clocks, and loads from here alone."""
-ARRAY = re.compile(r"arrays/(\w+)\.npy", re.ASCII)
+ARRAY = re.compile(r"arrays/(\w+(?:\.\w+)*)\.npy", re.ASCII)
 LARGEST = 2**32
 """Bytes of an output: WebAssembly addresses no more."""
 

@@ -23,6 +23,7 @@ from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, deman
 from posenc_export.write.formats.onnx.library import sources_unread
 from posenc_export.write.formats.onnx.module_forms import shorten
 from posenc_export.write.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
+from posenc_export.write.formats.onnx.quantized import store_in_blocks
 from posenc_export.write.formats.onnx.refusals import why
 from posenc_export.write.formats.onnx.repeated_heads import share_heads
 from posenc_export.write.formats.onnx.traced import TracedGraph, traced
@@ -149,6 +150,8 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
         name_axes(model, captured.inputs, captured.outputs)
         keep_copies_apart(model)
         free_names(model)
+        if request.quantize is not None:
+            store_in_blocks(model, request.quantize)
         # onnx_ir writes the newest, which older runtimes refuse
         model.ir_version = OPSETS[request.opset].ir_version
         clear_notes(model)

@@ -105,7 +105,7 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
         try:
             with _no_checks_of_rnns(), _no_print_of_graphs(), dynamic_linspace():
                 # a watched module fails where it asks for a number of a tensor
-                export(module if branches else _watched(module), inputs, buffer, dynamo=False, **names)
+                export(module if branches else watched(module), inputs, buffer, dynamo=False, **names)
         except ExportFailed:
             raise
         except Exception as error:
@@ -145,20 +145,25 @@ def _no_checks_of_rnns() -> Iterator[None]:
         yield
 
 
-def _watched(module: nn.Module) -> nn.Module:
-    """Return a module that fails where it asks for numbers of a tensor without a warning of the tracer."""
+def watched(module: nn.Module, by: str = NAME) -> nn.Module:
+    """Return a module that fails where it asks for numbers of a tensor without a warning of the tracer.
+
+    Args:
+        module: The module.
+        by: What traces it, for the error.
+    """
     watched, forward = shallow_copy(module), module.forward
 
     @wraps(forward)
     def watching(*inputs: Tensor) -> object:
-        with _no_answers():
+        with _no_answers(by):
             return forward(*inputs)
 
     watched.forward = watching
     return watched
 
 
-def _no_answers() -> AbstractContextManager[object]:
+def _no_answers(by: str) -> AbstractContextManager[object]:
     """Return a mode in which Python cannot ask for the numbers of a tensor where torch answers without a warning."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -176,7 +181,7 @@ def _no_answers() -> AbstractContextManager[object]:
             scalar = args[0] if func is torch.ops.aten._local_scalar_dense.default else None
             is_size = isinstance(scalar, torch.Tensor) and scalar.dtype == torch.int64
             if torch.Tag.data_dependent_output in func.tags and not is_size:
-                raise ExportFailed(f"{NAME} cannot see what the module does by the numbers of a tensor")
+                raise ExportFailed(f"{by} cannot see what the module does by the numbers of a tensor")
             return func(*args, **(kwargs or {}))
 
     return NoAnswers()  # type: ignore[no-untyped-call]
