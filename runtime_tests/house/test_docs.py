@@ -20,6 +20,7 @@ from posenc_export.show.plots.kinds import kind_of
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.inputs.axis_names import AXIS_KINDS, KINDS, usual_names
 from posenc_export.write.inputs.ports import parse_ports
+from scripts import options
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,6 +34,11 @@ TUTORIAL = "docs/tutorial/chat.md"
 def test_the_list_of_schemes_is_that_of_the_code() -> None:
     text = (ROOT / "docs" / "reference" / "schemes.md").read_text(encoding="utf-8")
     assert text == markdown_of(SCHEMES.values()), "run: posenc schemes --markdown > docs/reference/schemes.md"
+
+
+def test_the_list_of_options_is_that_of_the_commands() -> None:
+    text = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
+    assert text == options.page(), "run: python runtime_tests/scripts/options.py > docs/reference/options.md"
 
 
 @pytest.mark.parametrize("page", PAGES)
