@@ -1,5 +1,6 @@
 """Documents are what the code makes now: what they show is run, in order, and gives the output shown; links lead on."""
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -20,6 +21,7 @@ from posenc_export.show.plots.kinds import kind_of
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.inputs.axis_names import AXIS_KINDS, KINDS, usual_names
 from posenc_export.write.inputs.ports import parse_ports
+from scripts import options, records
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,6 +35,19 @@ TUTORIAL = "docs/tutorial/chat.md"
 def test_the_list_of_schemes_is_that_of_the_code() -> None:
     text = (ROOT / "docs" / "reference" / "schemes.md").read_text(encoding="utf-8")
     assert text == markdown_of(SCHEMES.values()), "run: posenc schemes --markdown > docs/reference/schemes.md"
+
+
+def test_the_list_of_options_is_that_of_the_commands() -> None:
+    text = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
+    assert text == options.page(), "run: python runtime_tests/scripts/options.py > docs/reference/options.md"
+
+
+def test_the_list_of_records_is_that_of_the_schemas() -> None:
+    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    assert text == records.page(), "run: python runtime_tests/scripts/records.py > docs/reference/json.md"
+    for name, (_, make) in records.FILES.items():
+        schema = json.loads(make())
+        assert all(f"| `{field}` |" in text for field in schema["properties"]), name
 
 
 @pytest.mark.parametrize("page", PAGES)

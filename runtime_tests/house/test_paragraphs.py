@@ -9,7 +9,7 @@ import pytest
 from helpers.shared import ROOT
 from scripts import layout
 
-GENERATED = {"schemes.md", "checks.md", "layout.md"}
+GENERATED = {"schemes.md", "checks.md", "layout.md", "options.md", "json.md"}
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",

@@ -1,6 +1,6 @@
 """Which graphs does a browser compute? A script, run by hand after a change of graphs, or of onnxruntime-web.
 
-    python runtime_tests/scripts/browsers.py FOLDER  # bundles go there, the table into docs/reference/compatibility.md
+    python runtime_tests/scripts/browsers.py FOLDER  # bundles go there, the table into docs/reference/measured/files.md
 
 The sample of every scheme, dynamic and baked, is held against eager PyTorch in Chromium: with WebAssembly, and on both
 WebGPU providers of onnxruntime-web. A bundle that is there already is not written again. All run in one browser.

@@ -1,4 +1,4 @@
-"""The tables of docs/reference/compatibility.md: bundles on runtimes. Scripts write them, tests read them."""
+"""The tables of docs/reference/measured/files.md: bundles on runtimes. Scripts write them, tests read them."""
 
 import datetime
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helpers.made_parts import part_of, put_part
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "compatibility.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "files.md"
 SERVERS, PHONES, BROWSERS, PLACED = "measured", "phones", "browsers", "placed"
 """The parts of the page that are measured: releases of ONNX Runtime and what is like it, phones, browsers, CUDA."""
 MARKS = {"same bits": "=", "within its tolerance": "~", "loads; from Python no bfloat16 can be given to it": "o"}

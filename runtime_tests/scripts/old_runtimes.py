@@ -1,7 +1,7 @@
 """Which ONNX Runtime loads which opset, and does it give the bits? A script, run by hand after a change of opsets.
 
     python runtime_tests/scripts/old_runtimes.py write FOLDER                   # bundles of every scheme and opset
-    python runtime_tests/scripts/old_runtimes.py measure FOLDER PYTHON SITE...  # for docs/reference/compatibility.md
+    python runtime_tests/scripts/old_runtimes.py measure FOLDER PYTHON SITE...  # for docs/reference/measured/files.md
 
 PYTHON is an interpreter with a numpy that old releases run with, SITE a folder that one is unpacked in: pip install
 --target SITE --no-deps onnxruntime==1.15.1. The release of this interpreter is measured after them, then OpenVINO, and

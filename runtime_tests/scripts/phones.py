@@ -1,6 +1,6 @@
 """Which graphs do the runtimes of phones compute? A script, run by hand after a change of graphs or of those runtimes.
 
-    python runtime_tests/scripts/phones.py FOLDER    # bundles go there, the table into docs/reference/compatibility.md
+    python runtime_tests/scripts/phones.py FOLDER    # bundles go there, the table into docs/reference/measured/files.md
 
 The sample of every scheme, dynamic and baked, is held against eager PyTorch on tract and on MNN, as `posenc validate`
 does it. A bundle that is there already is not written again.

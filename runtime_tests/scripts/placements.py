@@ -1,6 +1,6 @@
 """Where would each form of each scheme run on CUDA? A script, run by hand after a change of graphs or of ONNX Runtime.
 
-    python runtime_tests/scripts/placements.py    # the table goes into docs/reference/compatibility.md
+    python runtime_tests/scripts/placements.py    # the table goes into docs/reference/measured/files.md
 
 It needs no GPU, and runs no kernel: `posenc cuda --placement` with the page in the place of --save.
 """

@@ -1,6 +1,6 @@
 """What do execution providers leave of our graphs, with int64 and with int32? A script, which reads lists alone.
 
-    python runtime_tests/scripts/providers.py FOLDER  # bundles go there, the table into docs/reference/compatibility.md
+    python runtime_tests/scripts/providers.py FOLDER  # bundles go there, a table into docs/reference/measured/files.md
 
 The first sample of every scheme in each mode, in both dtypes of indices. A bundle that is there already is kept.
 """

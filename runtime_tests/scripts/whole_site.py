@@ -6,6 +6,7 @@ python runtime_tests/scripts/whole_site.py FOLDER
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import click
 from posenc import __version__
 from posenc.scheme import SCHEMES
 from posenc_export.cli.output.gallery import Gallery, gallery
+from posenc_export.show.site import slug
 from posenc_export.show.site.links import OUTSIDE, target_of
 from posenc_export.show.site.page import Entry, Page, Site
 from posenc_export.show.site.write import check_site, write_site
@@ -21,6 +23,13 @@ ROOT = Path(__file__).parents[2]
 START, INDEX, SCHEME_LIST = "README.md", "docs/index.md", "docs/reference/schemes.md"
 ALL = "All pages"
 """What the navigation calls docs/index.md, whose title is a sentence."""
+KINDS = {
+    "tutorial": "Tutorials",
+    "how-to": "How-to guides",
+    "reference": "Reference",
+    "explanation": "Explanation",
+}
+"""The parts of docs/index.md, by the folders of their pages."""
 LAST = ("CHANGELOG.md",)
 """Pages that docs/index.md has no row for."""
 PICTURES = (".png", ".svg")
@@ -70,6 +79,15 @@ def entries(pages: Iterable[Page], of_schemes: Gallery) -> Iterator[Entry]:
             yield Entry(titles.get(page.path) or first_heading(page.text), page.path)
 
 
+def grouped(flat: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the navigation with the pages of a kind below one entry, a part of docs/index.md."""
+    for folder, those in groupby(flat, lambda entry: entry.path.split("/")[1] if entry.path.count("/") > 1 else ""):
+        if folder in KINDS:
+            yield Entry(KINDS[folder], f"{INDEX}#{slug(KINDS[folder])}", tuple(those))
+        else:
+            yield from those
+
+
 def named(place: str) -> Iterator[tuple[str, str]]:
     """Yield the places that a page links to, and the words of the links."""
     for words, link in re.findall(r"\[([^\]]+)\]\(([^()\s#]+)\)", (ROOT / place).read_text(encoding="utf-8")):
@@ -91,7 +109,7 @@ def whole() -> Site:
     order.sort(key=lambda page: at.index(page.path) if page.path in at else len(at))
     drawn = (file for file in (ROOT / "docs" / "pictures").rglob("*") if file.is_file())
     pictures = {file.relative_to(ROOT).as_posix(): file for file in drawn}
-    navigation = tuple(entries(order, of_schemes))
+    navigation = tuple(grouped(entries(order, of_schemes)))
     return Site(f"posenc-export {__version__}", (*pages, *of_schemes.pages), navigation, pictures, moved(of_schemes))
 
 

@@ -39,12 +39,16 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 def test_every_link_of_every_page_is_followed_and_the_navigation_has_the_order_of_the_list_of_pages() -> None:
     made = whole()
     assert {page.file for page in made.pages} <= {*rendered(made)}  # which refuses a link that leads nowhere
-    paths = [entry.path for entry in made.navigation]
+    entries = [entry for first in made.navigation for entry in first.walk()]
+    paths = [entry.path for entry in entries]
     in_order = [place for place in links_of("docs/index.md") if place in paths]
     assert paths[0] == "README.md"
     assert [path for path in paths if path in in_order] == in_order
     assert {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} <= {*paths}
-    assert all(entry.below for entry in made.navigation if entry.path == SCHEME_LIST)
+    assert all(entry.below for entry in entries if entry.path == SCHEME_LIST)
+    kinds = {entry.path.partition("#")[2]: entry.below for entry in made.navigation if "#" in entry.path}
+    assert [*kinds] == ["tutorials", "how-to-guides", "reference", "explanation"]
+    assert all(len({entry.path.split("/")[1] for entry in below}) == 1 for below in kinds.values())
 
 
 def test_dead_links_are_found(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_module_that_opset_18_cannot_say_is_written_at_20(tmp_path: Path) -> N
 
 
 def results(opset: int) -> dict[tuple[int, ...], bool]:
-    """What docs/reference/compatibility.md has of dynamic rope at an opset: good or not, by release of ONNX Runtime."""
+    """What docs/reference/measured/files.md has of dynamic rope at an opset: good or not, by release."""
     name = "rope" if opset == DEFAULT_OPSET else f"rope, opset {opset}"
     mine = (cell for cell in cells() if (cell.file, cell.runtime) == (name, "ONNX Runtime"))
     return {tuple(map(int, cell.version.split(".")[:2])): cell.good for cell in mine}

@@ -1,6 +1,6 @@
 """Where an ONNX file loads, and why: read from the file, which may be untrusted, without running it.
 
-The claims on runtimes were measured: docs/reference/compatibility.md has the table, and a test holds them against it.
+The claims on runtimes were measured: docs/reference/measured/files.md has the table, and a test holds them against it.
 """
 
 from __future__ import annotations

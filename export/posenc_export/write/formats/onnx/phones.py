@@ -1,6 +1,6 @@
 """What is known of tract and MNN, runtimes of phones, for an ONNX file: read from the file, which may be untrusted.
 
-It was measured: docs/reference/compatibility.md has the table, and a test holds these claims against it.
+It was measured: docs/reference/measured/files.md has the table, and a test holds these claims against it.
 """
 
 from __future__ import annotations
