@@ -32,10 +32,16 @@ def use_operators(model: ir.Model) -> None:
     heads = {each.result: each for each in repeated_in(graph)}
     for attention in [each for each in graph if each.op_type == "Attention"]:
         shared = [heads.get(value) for value in attention.inputs[KEYS : VALUES + 1] if value is not None]
-        if None not in shared:
-            for place, each in enumerate(shared, KEYS):
-                if each is not None:
-                    attention.replace_input_with(place, each.heads)
+        queries = attention.inputs[0]
+        count = queries.shape[1] if queries is not None and queries.shape is not None else None
+        if None in shared or not isinstance(count, int):
+            continue
+        for place, each in enumerate(shared, KEYS):
+            assert each is not None
+            attention.replace_input_with(place, each.heads)
+            # of four axes the operator reads them itself, but OpenVINO takes the heads of keys for those of queries
+            attention.attributes["q_num_heads"] = ir.AttrInt64("q_num_heads", count)
+            attention.attributes["kv_num_heads"] = ir.AttrInt64("kv_num_heads", each.count)
     RemoveUnusedNodesPass()(model)  # what was repeated is a use of keys until then
     for attention in [each for each in graph if each.op_type == "Attention"]:
         if not _take_past(graph, attention):
