@@ -1,5 +1,7 @@
 """Copies of a user's module: they share its weights, and the one in float64 is made when somebody asks for it."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -23,8 +25,10 @@ def test_a_module_is_widened_once_and_only_where_it_is_asked_for() -> None:
     module = Tied()
     copies = Copies(module, lambda: module)
     assert "double" not in vars(copies)
-    assert copies.fresh().first.weight is module.first.weight
-    one, other = copies.wide(), copies.wide()
+    fresh: Any = copies.fresh()
+    assert fresh.first.weight is module.first.weight
+    one: Any = copies.wide()
+    other: Any = copies.wide()
     assert one.first.weight is other.first.weight is one.second.weight
     assert {str(tensor.dtype) for tensor in one.state_dict().values()} == {"torch.float64", "torch.int64"}
     assert torch.equal(one.first.weight, module.first.weight.double())
