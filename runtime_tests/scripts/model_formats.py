@@ -22,7 +22,7 @@ from helpers.model_folders import MODELS, Small
 from posenc_export.common.markdown import table
 from scripts.model_folders import command
 
-PAGE = Path(__file__).parents[2] / "docs" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "whole-models.md"
 KINDS = (
     *("llama", "qwen3", "gemma3_text", "mixtral", "gpt2", "falcon", "bloom"),
     *("bert", "modernbert", "vit", "swin", "t5", "whisper"),

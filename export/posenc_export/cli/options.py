@@ -131,8 +131,8 @@ TASK = choice(
 PROOF = choice(
     "--proof",
     get_args(Proof),
-    "Which calls are tried: all, or as many as take three of the longest.  "
-    "[default: quick for a whole model of more than a billion parameters, else full]",
+    "Which calls are tried: all, as many as take three of the longest, or one, without tokens.  "
+    "[default: quick for a whole model of more than a billion parameters, one with --no-validate, else full]",
 )
 SPEC = options(
     path(

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from posenc_export.bundle.case import Case
+from posenc_export.common.errors import NoReference
+from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.planning.plan import Plan
-from posenc_export.proof.planning.quick import cost, quick_plan
+from posenc_export.proof.planning.quick import cost, quick_plan, shortest, unasked
 from posenc_export.write.inputs.ports import parse_ports
 
 INPUTS = parse_ports(("input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"))
@@ -58,3 +60,29 @@ def test_where_every_call_has_one_length_three_of_them_are_tried() -> None:
     ports = parse_ports(("pixel_values: float32[batch, 3, 16, 16]",))
     cases = tuple(Case(f"batch{n}", {"batch": n}) for n in (1, 2, 3, 5))
     assert [one.name for one in quick_plan(Plan(cases, ()), ports).cases] == ["batch1", "batch2"]
+
+
+def test_the_shortest_call_that_is_answered_is_tried_alone() -> None:
+    one = shortest(Plan((CASES[5], *CASES[:4]), ("large: needs more",)), INPUTS)
+    assert [case.name for case in one.cases] == ["one"]
+    assert one.not_tried[1] == "4 of 5 calls, and no tokens: --proof quick or full tries them"
+    with pytest.raises(NoReference, match="the proof is of one call"):
+        unasked({})
+
+
+@pytest.mark.parametrize(
+    ("options", "whole", "large", "proof"),
+    [
+        (ExportOptions(), True, False, "full"),
+        (ExportOptions(), True, True, "quick"),
+        (ExportOptions(validate=False), True, True, "one"),
+        (ExportOptions(validate=False), False, False, "full"),
+        (ExportOptions(validate=False, cpp=True), True, False, "full"),
+        (ExportOptions(validate=False, proof="full"), True, False, "full"),
+        (ExportOptions(proof="one"), False, False, "one"),
+    ],
+)
+def test_a_whole_model_that_is_not_validated_records_one_call(
+    options: ExportOptions, whole: bool, large: bool, proof: str
+) -> None:
+    assert options.proof_of(whole, large) == proof

@@ -81,9 +81,26 @@ class AsksANumber(Cached):
         return y if bool(tensors[0][0, 0, 0] > 0) else -y
 
 
+class Doubling(torch.autograd.Function):
+    """A function of Python, which no file holds."""
+
+    @staticmethod
+    def forward(context: object, *tensors: Tensor) -> Tensor:
+        return 2 * tensors[0]
+
+
+class CallsPython(Cached):
+    """Calls it, as BLOOM does."""
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        doubled: Tensor = Doubling.apply(super().forward(*tensors))  # type: ignore[no-untyped-call]
+        return doubled
+
+
 @pytest.mark.parametrize(
     ("module", "words"),
     [
+        (CallsPython, "torch.jit.save failed: Could not export Python function call 'Doubling'"),
         (KeepsALength, "torch.jit.trace keeps sizes or numbers of the inputs"),
         (AsksANumber, "torch.jit.trace cannot see what the module does by the numbers of a tensor"),
     ],

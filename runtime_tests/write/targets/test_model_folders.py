@@ -467,7 +467,9 @@ def written(once: Once) -> Callable[[str], Path]:
     def of(kind: str) -> Path:
         def export(folder: Path) -> None:
             source = ModelFolder.load(saved(once, kind))
-            posenc_export.export(source, to=folder / "bundle", formats=["onnx"], validate=False, max_len=24)
+            posenc_export.export(
+                source, to=folder / "bundle", formats=["onnx"], validate=False, proof="full", max_len=24
+            )
 
         return once(f"written-{kind}", export) / "bundle"
 

@@ -11,6 +11,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.identity import Facts
 from posenc_export.bundle.manifest import AskedModel, Generation, Manifest
 from posenc_export.proof.judging.context import Capture
+from posenc_export.proof.planning.scope import Proof
 from posenc_export.proof.stored.matching import Digest
 from posenc_export.write.formats import Digests, WriteRequest
 from posenc_export.write.formats.capture import Findings
@@ -21,7 +22,7 @@ class Written:
     """What a file was made of.
 
     Attributes:
-        digests: They must be the same when the module is captured again; empty where nothing is validated.
+        digests: They must be the same when the module is captured again.
         findings: What capturing showed.
     """
 
@@ -66,7 +67,7 @@ class Draft:
         model: The model that was asked, for a config.
         generations: Tokens that a language model wrote.
         parts: The model's other graphs, which were written before.
-        is_quick: Whether few calls are tried.
+        proof: Which calls are tried.
     """
 
     request: WriteRequest
@@ -81,7 +82,7 @@ class Draft:
     model: AskedModel | None = None
     generations: tuple[Generation, ...] = ()
     parts: tuple[OtherGraph, ...] = ()
-    is_quick: bool = False
+    proof: Proof = "full"
 
     @property
     def breaking(self) -> tuple[Mapping[str, int], ...]:

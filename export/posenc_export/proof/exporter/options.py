@@ -53,8 +53,9 @@ class ExportOptions:
         cpu_isa: What an AOTInductor package is compiled for.
         html: Add the report as a page, report.html.
         ask_timeout: Seconds of computing that the model of a config may take to answer; 0 for any.
-        proof: Whether all calls of the plan are tried, or as many as take three calls of the longest length. None means
-            quick for a whole model of more than a billion parameters, and full for anything else.
+        proof: Whether all calls of the plan are tried, as many as take three calls of the longest length, or one of the
+            shortest, without float64 and tokens. None means one for a whole model that is not validated, quick for one
+            of more than a billion parameters, and full for anything else.
         runtime_config: The runtime whose own config is written beside a whole model; None for none.
         attention_op: How ONNX writes attention of a module or a whole model.
     """
@@ -87,9 +88,13 @@ class ExportOptions:
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 
-    def is_quick(self, large: bool) -> bool:
-        """Return whether few calls are tried, of a target that is large or not."""
-        return self.proof == "quick" or (self.proof is None and large)
+    def proof_of(self, whole: bool, large: bool) -> Proof:
+        """Return which calls are tried, of a target that is a whole model or not, and large or not."""
+        if self.proof is not None:
+            return self.proof
+        if whole and not (self.validate or self.cpp):
+            return "one"
+        return "quick" if large else "full"
 
     @property
     def onnx_opset(self) -> int:

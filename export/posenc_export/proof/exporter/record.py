@@ -16,7 +16,7 @@ from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.context import Behaviour, Capture
 from posenc_export.proof.planning.eager_refusals import refused_by_eager
 from posenc_export.proof.planning.plan import plan
-from posenc_export.proof.planning.quick import quick_plan
+from posenc_export.proof.planning.quick import quick_plan, shortest, unasked
 from posenc_export.proof.planning.scope import Scope
 from posenc_export.proof.recording.record import record
 from posenc_export.proof.recording.unread import unread
@@ -34,7 +34,7 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
     captures = {
         name: captured_again(seen, encoding, called, draft.request, (name, digests))
         for name, digests in draft.digests.items()
-        if digests
+        if options.validate
     }
     of_calls = () if called.fresh is None else notes_on_calls(captures, seen)
     return replace(draft, notes=tuple(dict.fromkeys((*draft.notes, *of_calls)))), captures
@@ -47,8 +47,11 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     """
     request = draft.request
     planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
-    if draft.is_quick:
+    if draft.proof == "quick":
         planned = quick_plan(planned, encoding.inputs)
+    elif draft.proof == "one":
+        planned = shortest(planned, encoding.inputs)
+        encoding = replace(encoding, reference=unasked)
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)
@@ -56,7 +59,8 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     golden = record(encoding, asked.cases, options.seed)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
-    ignored = unread(encoding, cases, options.seed)
+    # one token alone may not show what an input is for
+    ignored = () if draft.proof == "one" else unread(encoding, cases, options.seed)
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
     of_inputs = unread_inputs(ignored) if rules_of(encoding.family).notes_unread else ()
     return (

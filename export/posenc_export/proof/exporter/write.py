@@ -71,10 +71,10 @@ def write_bundle(
     """
     graphs = graphs or folder
     encoding = target.encoding
-    stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
-    draft = Draft(
-        request_for(target, options), target.reference, stored, parts=parts, is_quick=options.is_quick(target.is_large)
-    )
+    proof = options.proof_of(target.is_whole, target.is_large)
+    # before anything is called
+    stored = {} if target.rules.registered or not options.validate else digests_of(encoding.module)
+    draft = Draft(request_for(target, options), target.reference, stored, parts=parts, proof=proof)
     asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
     # an opset raised by a format changes nothing of what the graph is
     first_request = draft.request
@@ -83,9 +83,10 @@ def write_bundle(
     options.validation.progress("recording the eager outputs and the reference")
     draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
-    encoder = parts[0].encoding if parts else None
-    generations, lines = generations_of(target, encoder, options)
-    draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
+    if proof != "one":
+        encoder = parts[0].encoding if parts else None
+        generations, lines = generations_of(target, encoder, options)
+        draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
     _stamp(target, draft.facts, options, graphs, draft.cases)
     _write_required_operators(target, graphs, folder, options)
     _write_companions(target, options, folder)
@@ -106,7 +107,7 @@ def write_formats(target: Target, draft: Draft, options: ExportOptions, folder: 
         options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
         capture = partial(format_.capture, encoding.uncalled())
         program = capture(request)
-        showed, digests = findings(program), format_.digests(program) if options.validate else {}
+        showed, digests = findings(program), format_.digests(program)
         path = folder / target.file_of(format_.file)
         others = partial(_others, request, showed, options.opset is None) if tries_others else lambda why: ()
         by = _first_that_writes(partial(_write, format_, capture, program, path), request, others)

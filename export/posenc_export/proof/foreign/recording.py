@@ -45,7 +45,9 @@ def write_proof(
     """
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
-    draft = Draft(request_for(target, options), target.reference, stored, is_quick=options.is_quick(target.is_large))
+    draft = Draft(
+        request_for(target, options), target.reference, stored, proof=options.proof_of(target.is_whole, target.is_large)
+    )
     asking = start(target.question, options.ask_timeout)
     write_adapted(file, match, folder)
     options.validation.progress("recording the eager outputs and the reference")

@@ -12,8 +12,8 @@ from posenc_export.bundle.carries import keys_axis
 from posenc_export.bundle.rules import rules_of
 from posenc_export.write.targets.sizes import most_terms
 
-Proof = Literal["quick", "full"]
-"""Whether few calls are tried, or all."""
+Proof = Literal["one", "quick", "full"]
+"""Whether one call is tried, few, or all."""
 BUDGET = 2**28
 """Elements of the largest array of a call."""
 

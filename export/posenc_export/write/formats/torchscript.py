@@ -115,8 +115,12 @@ def _traced(encoding: Encoding, request: WriteRequest, why: str) -> torch.jit.Sc
         _trace(encoding.uncalled().module, inputs, watch, why)
         for inputs in (request.trace, request.at(request.other_sizes))
     )
+    try:
+        same = _digests(first) == _digests(second)
+    except RuntimeError as error:  # of what a trace may hold, a file holds no function of Python
+        raise ExportFailed(f"{why}; torch.jit.save failed: {first_line(error)}{LEAVE_OUT}") from error
     # numbers that a trace keeps of the inputs differ between two
-    if _digests(first) != _digests(second):
+    if not same:
         raise ExportFailed(f"{why}; {TRACE} keeps sizes or numbers of the inputs{LEAVE_OUT}")
     made: torch.jit.ScriptModule = first
     made.findings = Findings((f"written by {TRACE}: {why}", *found.notes), found.sizes)

@@ -71,6 +71,11 @@ class Target:
         """What is known of it before it is looked at."""
         return rules_of(self.encoding.family)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a whole model."""
+        return bool(self.config)
+
     def file_of(self, usual: str) -> str:
         """Return what a file is called, of the usual name of its format."""
         return self.file + PurePath(usual).suffix if self.file else usual

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from posenc_export.common.errors import BadInput, first_line
@@ -24,21 +25,39 @@ class Copies:
 
     def __init__(self, module: nn.Module, again: Callable[[], nn.Module]) -> None:
         self.module, self.again = module, again
-        self.double: nn.Module | None = None
+        self.can_copy = True
         try:
-            # converted once: copies of it share its parameters
-            self.double = copy.deepcopy(module).double()
+            _copied(module)
         except Exception as error:
+            self.can_copy = False
             if again() is module:
                 raise _no_copy(error) from error
 
+    @cached_property
+    def double(self) -> nn.Module:
+        """The module in float64: made when it is first asked for, and once, since copies of it share its parameters."""
+        try:
+            wide = {id(parameter): _widened(parameter) for parameter in self.module.parameters()}
+            return copy.deepcopy(self.module, wide).double()
+        except Exception as error:
+            raise _no_copy(error) from error
+
     def fresh(self) -> nn.Module:
         """Return a copy that was never called."""
-        return self.again() if self.double is None else _copied(self.module)
+        return _copied(self.module) if self.can_copy else self.again()
 
     def wide(self) -> nn.Module:
         """Return a copy in float64."""
-        return self.again().double() if self.double is None else _copied(self.double)
+        return _copied(self.double) if self.can_copy else self.again().double()
+
+
+def _widened(parameter: nn.Parameter) -> nn.Parameter:
+    """Return a parameter in float64: a copy in its own dtype would take half as much again."""
+    from torch import nn
+
+    if not parameter.is_floating_point():
+        return copy.deepcopy(parameter)
+    return nn.Parameter(parameter.detach().double(), requires_grad=parameter.requires_grad)
 
 
 def copy_of(module: nn.Module) -> nn.Module:

@@ -1,0 +1,49 @@
+"""Copies of a user's module: they share its weights, and the one in float64 is made when somebody asks for it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from posenc_export.common.errors import BadInput
+from posenc_export.write.targets.copies import Copies
+
+
+class Tied(nn.Module):
+    """Two layers of one weight, and numbers that are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.register_buffer("table", torch.ones(2))
+        self.register_buffer("count", torch.ones(2, dtype=torch.int64))
+
+
+def test_a_module_is_widened_once_and_only_where_it_is_asked_for() -> None:
+    module = Tied()
+    copies = Copies(module, lambda: module)
+    assert "double" not in vars(copies)
+    fresh: Any = copies.fresh()
+    assert fresh.first.weight is module.first.weight
+    one: Any = copies.wide()
+    other: Any = copies.wide()
+    assert one.first.weight is other.first.weight is one.second.weight
+    assert {str(tensor.dtype) for tensor in one.state_dict().values()} == {"torch.float64", "torch.int64"}
+    assert torch.equal(one.first.weight, module.first.weight.double())
+    assert {str(tensor.dtype) for tensor in module.state_dict().values()} == {"torch.float32", "torch.int64"}
+
+
+class Uncopied(nn.Linear):
+    def __deepcopy__(self, memo: object) -> nn.Module:
+        raise RuntimeError("it holds a file")
+
+
+def test_a_module_that_cannot_be_copied_is_made_again() -> None:
+    copies = Copies(Uncopied(2, 2), lambda: Uncopied(2, 2))
+    assert isinstance(copies.fresh(), Uncopied)
+    assert copies.wide().weight.dtype == torch.float64
+    module = Uncopied(2, 2)
+    with pytest.raises(BadInput, match=r"cannot be copied \(RuntimeError: it holds a file"):
+        Copies(module, lambda: module)
