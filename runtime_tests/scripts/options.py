@@ -19,9 +19,14 @@ Made by `python runtime_tests/scripts/options.py > docs/reference/options.md`.
 """
 
 
+def context_of(command: click.Command) -> click.Context:
+    """Return a context with the settings of a command: click keeps the option for help that it was first asked with."""
+    return click.Context(command, **command.context_settings)
+
+
 def records(command: click.Command) -> Iterator[tuple[str, str]]:
     """Yield the names and the help of each option of a command."""
-    context = click.Context(command, show_default=True)
+    context = context_of(command)
     for parameter in command.params:
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record:
@@ -33,7 +38,7 @@ def section(name: str, command: click.Command, before: set[tuple[str, str]]) -> 
     every = list(records(command))
     rows = [(f"`{names}`", text) for names, text in every if (names, text) not in before]
     again = [f"`{names}`" for names, text in every if (names, text) in before]
-    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+    usage = " ".join(command.collect_usage_pieces(context_of(command)))
     parts = [f"## {name}", f"`posenc {name} {usage}`: {' '.join((command.help or '').split())}"]
     parts += [table(("option", "what it does"), rows)] if rows else []
     parts += [f"As above: {', '.join(again)}."] if again else []
