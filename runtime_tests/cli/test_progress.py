@@ -23,12 +23,13 @@ SMALL = ["export", "-p", "d_model=8", "--max-len", "40", "--runtime", "ort-cpu"]
 class OnTerminal:
     """A command whose streams are a terminal of 80 columns."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, first: str = "") -> None:
         self.here, there = pty.openpty()
         env = {**with_tests(), "TERM": "xterm-256color", "COLUMNS": "80"}
         # Processes that a shell starts in the background pass on that Ctrl-C is ignored: a terminal's do not.
         heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        command = [sys.executable, "-c", f"{heed}from posenc_export.cli import main; main()", *words]
+        named = "import sys; sys.argv[0] = 'posenc'; "
+        command = [sys.executable, "-c", f"{first}{heed}{named}from posenc_export.cli import main; main()", *words]
         self.process = subprocess.Popen(
             command, cwd=folder, env=env, start_new_session=True, stdin=there, stdout=there, stderr=there
         )
@@ -75,6 +76,16 @@ def test_ctrl_c_leaves_a_clean_terminal_and_status_130(tmp_path: Path, stage: st
     assert "Traceback" not in shown.text
     assert shown.text.rindex("\x1b[?25h") > shown.text.rindex("\x1b[?25l")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_libraries_do_at_the_end_of_a_process_does_not_show(tmp_path: Path) -> None:
+    """A thread in C++ that still runs at exit aborts the process: status 134 in the place of 130."""
+    abort = "import ctypes; c = ctypes.CDLL(None); c.__cxa_atexit(c.abort, None, None); "
+    shown = OnTerminal(tmp_path, "export", "--dynamic", first=abort)
+    shown.until("loading torch")
+    os.killpg(shown.process.pid, signal.SIGINT)
+    assert shown.ended() == 130, shown.text
+    assert shown.text.rstrip().endswith("stopped")
 
 
 @pytest.mark.exhaustive

@@ -19,7 +19,7 @@ from posenc.spec import CHOICES
 from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
 from posenc_export.common.errors import ToolFailed, first_line
-from posenc_export.common.interrupts import STATUS, between_imports
+from posenc_export.common.interrupts import STATUS, between_imports, end_stopped, is_command
 from posenc_export.common.limit import ASK_TIMEOUT, TIMEOUT
 from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
 from posenc_export.proof.planning.scope import Proof
@@ -80,6 +80,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
+            if is_command():
+                end_stopped()
             sys.exit(STATUS)
         except BrokenPipeError:
             # whoever read the output has seen enough, as `head -1`: nothing is left to be written

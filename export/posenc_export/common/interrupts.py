@@ -6,6 +6,7 @@ being loaded, in SIGABRT. A signal that comes meanwhile waits until nothing is b
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 STATUS = 130
 """As shells expect after Ctrl-C."""
@@ -38,6 +40,17 @@ def leave_at_once() -> None:
 
 def _leave(*_: object) -> None:
     os.write(2, b"stopped\n")
+    os._exit(STATUS)
+
+
+def end_stopped() -> NoReturn:
+    """End a command that was stopped and has cleaned up, before libraries in C++ do what they do at the end.
+
+    A thread of theirs that still runs then aborts the process: "terminate called without an active exception".
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    atexit._run_exitfuncs()
     os._exit(STATUS)
 
 
