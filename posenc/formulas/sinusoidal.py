@@ -18,7 +18,11 @@ class SinusoidParameters:
 
     Args:
         width: columns; None for as many as x has.
+        base: of the frequencies.
+        interleaved: whether sines and cosines lie in turn; else sines come first.
         half: whether exponents are i / (half - 1), so that frequencies end at 1 / base.
+        padding_row: the row of a padding token, which is 0; None where there is none.
+        scale: what the module's rows are multiplied by; `reference` has its own.
     """
 
     width: int | None
@@ -75,7 +79,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
         )
         positions = found.start + np.arange(len(guess.numbers), dtype=np.float64)[:, None]
         expected = found.amplitude * rows_at(positions, pairing.width, rows)
-        # a series of another divisor is none that the scheme has
+        # rows whose frequencies lie otherwise are not this scheme's
         if np.abs(expected - guess.numbers).max() <= guess.tolerance:
             typed = {name: value for name, value in given.items() if name != "offset"}
             guess = replace(guess, numbers=expected, typed=typed)
@@ -90,7 +94,10 @@ SAME = 2e-3
 
 
 def near_columns(rows: Array) -> tuple[str, float, int] | None:
-    """Return the layout and the base of rows of which some columns alone are sinusoids, and how many are not."""
+    """Return the layout and the base of rows of which some columns alone are sinusoids, and how many are not.
+
+    The reader names by it what is nearly this scheme.
+    """
     width = rows.shape[1]
     if width < FEWEST_WAVES or width % 2 or len(rows) < FEWEST_WAVES:
         return None

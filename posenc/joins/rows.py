@@ -27,7 +27,7 @@ class RowsOutput:
         kind: "add" for x + rows, "rows" for the rows at the positions, "table" for all of them.
         width: Features of a row; None takes them from each x.
         scale_x: What multiplies x before rows are added.
-        scale: What the source has multiplied its rows by.
+        scale: The factor that is already in the rows; tolerances alone read it.
         ends: Where each of several tables ends; a token then has a position in each.
     """
 
@@ -43,12 +43,12 @@ class Rows(nn.Module):
 
     add: Final[bool]
     scales: Final[bool]
-    offset: Final[int]  # of positions from a mask; a subclass with annotations of its own would hide these
+    offset: Final[int]  # of positions from a mask; annotations of a subclass would hide all of these
     length: Final[int]  # of a whole table
     width: Final[int]  # of rows without x
     scale_x: Tensor  # a buffer, as a graph would hold Python's number in float32
     __constants__ = ("count_dtype",)
-    count_dtype = None
+    count_dtype = None  # posenc.counting sets it
 
     def __init__(self, source: RowSource, spec: Spec, output: RowsOutput) -> None:
         super().__init__()

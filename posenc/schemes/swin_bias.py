@@ -85,7 +85,7 @@ def swin_bias(
     if baked:
         index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
         return windows.encode(spec, table, index, formula, scores=scores)
-    windows.check_any(scores=scores)
+    windows.check_any_size(scores=scores)
     grid = ResampledGrid(*_parts(table, sides, class_token), Filter(cubic=interpolation == "bicubic"))
     return _dynamic(spec, grid, sides, formula)
 
@@ -99,7 +99,7 @@ def _dynamic(spec: Spec, grid: ResampledGrid, sides: Sides, formula: Formula) ->
         sizes = _differences(sides)
         return grid.error_bound(sizes, spec.angle_dtype) + grid.error_bound(sizes, "float64")
 
-    made = windows.OfAny(
+    made = windows.AnySizeBias(
         ResampledBiasOfClass(plane, grid.prefix, dtype) if class_token else ResampledBias(plane, dtype),
         grid.weight.shape[-1],
         formula=formula,
@@ -108,7 +108,7 @@ def _dynamic(spec: Spec, grid: ResampledGrid, sides: Sides, formula: Formula) ->
         before=int(class_token),
         half_safe=SUMS,
     )
-    return windows.encode_any(spec, made)
+    return windows.encode_any_size(spec, made)
 
 
 def _differences(sides: Sides) -> Sides:

@@ -80,7 +80,7 @@ def swin_cpb(
     )
     if baked:
         return _baked(spec, network, (sides, norm), scores, formula)
-    windows.check_any(scores=scores)
+    windows.check_any_size(scores=scores)
     return _dynamic(spec, network, norm, formula)
 
 
@@ -126,13 +126,13 @@ def _baked(spec: Spec, network: Network, window: tuple[Sides, Sides], scores: bo
 def _dynamic(spec: Spec, network: Network, norm: Sides, formula: Formula) -> Encoding:
     """Return the encoding of a window as large as each x; coordinates, and errors, grow with its sides."""
     module = ContinuousBias(network, norm, getattr(torch, spec.torch_dtype))
-    made = windows.OfAny(
+    made = windows.AnySizeBias(
         module,
         len(network.second),
         formula=formula,
         off=lambda sides: error(network, sides, norm, eps(spec.angle_dtype)),
     )
-    return windows.encode_any(spec, made)
+    return windows.encode_any_size(spec, made)
 
 
 def error(network: Network, sides: Sides, norm: Sides, unit: float) -> float:

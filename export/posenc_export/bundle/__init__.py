@@ -4,5 +4,6 @@
 * `place`, `replacement` and `forced` put a bundle into its folder: whole, or not at all, and over nobody else's files.
 * `seal` and `identity` say whether files are those that were written. A bundle is a stranger's until it is trusted.
 
-A change of what a manifest says changes `schema`, and its version.
+The fields of a manifest, and SCHEMA_VERSION, are in `manifest`; `schema` reads them. The C++ runner and the page that
+proves in a browser read these keys, too. The version goes up where an older reader would take a file for something else.
 """

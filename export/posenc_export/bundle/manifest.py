@@ -130,12 +130,11 @@ class Manifest:
         files: Every other file that was written, except this one and the reports, which come after it.
         seed: The seed of the random numbers that the encoding was made with, if the bundle says it.
         model: The model that was asked about a config that was read.
-        id: The id of the graph, the same in every file; empty in older bundles.
-        facts: The facts whose digest the id is, see `identity`.
+        id: The digest of `facts`, which all files of the bundle have; empty in older bundles.
+        facts: What the graph is, see `identity`.
         foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
         generations: Tokens that the module wrote, where it is a language model.
-        parts: Other graphs of the same model, as the encoder of a decoder. Each is a bundle, in a folder of this name,
-            but for its graph, which lies beside the graph of this bundle.
+        parts: Folders of the model's other graphs, such as an encoder. Each is a bundle; its graph lies in this folder.
 
     """
 
@@ -189,7 +188,10 @@ class Manifest:
         return self.facts.get(INDEX_DTYPE, "int64")
 
     def to_json(self) -> dict[str, object]:
-        """Return the manifest as JSON values."""
+        """Return the manifest as JSON values.
+
+        Fields that came later are left out where they are empty: a new one belongs into the list below.
+        """
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]

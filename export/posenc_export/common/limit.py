@@ -1,4 +1,7 @@
-"""Limits of time and memory: an untrusted graph may loop forever, or ask for more memory than there is."""
+"""The time limit of a call, since an untrusted graph may loop forever; and a check of the limits that users give.
+
+`memory_limit` sets that of memory.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,12 @@ class NoAnswer(Exception):
 
 
 def within(seconds: float, work: Callable[[], T], stop: Stop | None) -> T:
-    """Return the result of `work`; raise NoAnswer where it takes longer than `seconds` (0 for no limit)."""
+    """Return the result of `work`; raise NoAnswer where it takes longer than `seconds`.
+
+    There is no limit where `seconds` is 0, or `stop` is None.
+    """
     if not seconds or stop is None:
-        # Without `stop` there is no limit: a thread that kept running would take the process down at its end.
+        # a thread that nobody can stop would crash the process at its exit
         return work()
     # Nothing interrupts a call of C++ on the thread that waits for it, so that the work gets a thread of its own.
     future: Future[T] = Future()

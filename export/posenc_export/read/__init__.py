@@ -8,7 +8,8 @@
 * A call is short at first. `farther`, `switching` and `starts` run it at other lengths and starts, where more shows.
 * Errors: `measuring` says what is measured, `table_errors` and `errors_by_position` do it, `far_rows` and `far_errors`
   where a graph counts its own positions, `rounding` in half precision. `ends` finds the last right length.
-* `comparing` holds a file against a config or another file. `judging` makes `findings` of all, and `report` says them.
+* `comparing` holds a file against a config or another file. `judging` makes `findings` of all, and
+  `report` says them. `bad_numbers` looks for NaN, infinity and tables that are no rotation.
 * `extend` writes such a file with more positions, and proves it.
 
 A new operator is a function in `kernels`, a new finding an entry in `findings` and the place that finds it. A new

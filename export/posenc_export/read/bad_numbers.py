@@ -1,4 +1,4 @@
-"""Numbers that are wrong whatever encoding they are of: tables that turn nothing, and numbers that are none."""
+"""Numbers that are wrong whatever encoding they are of: tables that turn nothing, NaN and infinity."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from posenc_export.read.values import Array, Constant, Position, Run, Value
 
 BLOCK = 1 << 20
 """Numbers that are looked at together."""
-MOST = 1 << 28
+LARGEST_TABLE = 1 << 28
 """Numbers of a table that are looked at, at most."""
 
 
 def bad_numbers(run: Run, named: Iterable[Named]) -> Iterator[Finding]:
-    """Yield a finding for each table of a rotary operator that is no rotation, and for each with numbers that are none.
+    """Yield a finding for each table of a rotary operator that is no rotation, and for each with NaN or infinity.
 
     Args:
         run: the graph, interpreted.
@@ -58,7 +58,7 @@ def _odd_row(rows: CosSinRows) -> str:
 
 
 def _tables(run: Run, named: Iterable[Named]) -> dict[str, None]:
-    """Return the names of stored tables that are encodings, or that position values are made of which meet data."""
+    """Return the names of stored tables of encodings, and those behind other position values that meet data."""
     names = dict.fromkeys(name for entry in named for name in (*entry.stored, *entry.tensors))
     for meeting in run.meetings:
         values = [operand.value for operand in meeting.operands if operand is not None]
@@ -72,11 +72,16 @@ def _tables(run: Run, named: Iterable[Named]) -> dict[str, None]:
 
 def _first_odd(value: Value) -> int | None:
     """Return the first row of a stored table with NaN, or with infinity above 0; None where there is none."""
-    if not isinstance(value, Constant) or not is_float(value) or math.prod(value.shape) > MOST or not value.shape:
+    if (
+        not isinstance(value, Constant)
+        or not is_float(value)
+        or math.prod(value.shape) > LARGEST_TABLE
+        or not value.shape
+    ):
         return None
     try:
         table = value.load()
-    except ValueError:  # not there
+    except ValueError:  # the file with its weights is missing
         return None
     rows = table.reshape(-1, table.shape[-1])
     step = max(1, BLOCK // max(rows.shape[1], 1))

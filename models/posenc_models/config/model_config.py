@@ -22,14 +22,14 @@ from posenc_models.config.unread import check_whose
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A config.json, of one of its parts and layer types where those differ: `of` and `load` make it.
+    """A config.json as one part and one type of layers see it; `of` and `load` make it.
 
     Args:
         content: the whole config.json.
         path: the file that it was read from.
         part: the encoding that is read; None where the whole config is that of a rotary model.
         rotary: the part of a rotary model; None where the encoding is not rotary.
-        by_type: that of each type of layers, where all are read; `rotary` is then that of the first.
+        by_type: the rotary part of each type of layers, where all are read; `rotary` is then that of the first.
     """
 
     content: Json

@@ -31,8 +31,8 @@ class Blocks:
     Args:
         packed: unsigned numbers of some bits, the lower half of a byte first: (columns, blocks, bytes of a block).
         scales: what a block is multiplied by, in the dtype of the weights: (columns, blocks).
-        bits: of a weight.
-        rows: of the matrix: how many weights are summed.
+        bits: those of one weight.
+        rows: of the matrix, the length of each sum.
     """
 
     packed: Array
@@ -56,14 +56,14 @@ def blocks_of(weights: Array, quantize: Quantize) -> Blocks:
     """Return the blocks that are nearest to a matrix, by ONNX Runtime's own quantizer: (rows, columns) of floats."""
     nbits, bits = _quantizer(), BITS[quantize]
     config = nbits.DefaultWeightOnlyQuantConfig(block_size=BLOCK, is_symmetric=True, bits=bits)
-    # in float32: of half precision the quantizer computes what 1 / scale is in half, where it may overflow
+    # in float32: the quantizer computes 1 / scale in the dtype of its input, where half may overflow
     wide = np.ascontiguousarray(weights, np.float32)
     packed, scales, _ = nbits.DefaultWeightOnlyQuantizer(config).qbits_block_quant(wide)
     return Blocks(packed, scales.astype(weights.dtype), bits, len(weights))
 
 
 def _quantizer() -> Any:
-    """Return ONNX Runtime's quantizer: it sends every log of this process to stderr, once it is imported."""
+    """Return ONNX Runtime's quantizer: its import changes the root logger, which is put back."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     from onnxruntime.quantization import matmul_nbits_quantizer

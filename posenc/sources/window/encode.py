@@ -1,7 +1,8 @@
 """Biases of attention within a window: a number for each head, and each difference of two places' rows and columns.
 
-Differences of rows in a window of `height` are 1-height .. height-1, so a table has (2 height - 1) (2 width - 1) rows.
-Places i and j have row (row_i - row_j + height - 1) (2 width - 1) + column_i - column_j + width - 1.
+Two places of a window differ by 1 - height .. height - 1 rows, and likewise in columns. The table has an entry for each
+pair of differences: (2 height - 1) (2 width - 1) of them. Places i and j have the entry
+(row_i - row_j + height - 1) (2 width - 1) + column_i - column_j + width - 1.
 """
 
 from collections.abc import Callable
@@ -71,20 +72,20 @@ def by_head(table: Tensor, index: Tensor) -> Tensor:
 
 
 def indices(sides: Sides) -> Integers:
-    """Return the row of the window's table for each pair of places: (tokens, tokens)."""
+    """Return the entry of the window's table for each pair of places: (tokens, tokens)."""
     height, width = sides
     return np.asarray(differences(height, width, 2 * width - 1, torch.device("cpu")))
 
 
 def differences(height: int, width: int, across: int, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Return the row of a table for each pair of places: (tokens, tokens).
+    """Return the entry of a table for each pair of places: (tokens, tokens).
 
     Args:
         height: Rows of the window.
         width: Columns of the window.
-        across: Rows of the table for one difference of rows; at least as many as there are differences of columns.
+        across: How many entries one difference of rows has; at least as many as there are differences of columns.
         device: Where the table is.
-        dtype: Of the rows' numbers, where it is not int64.
+        dtype: Of the entries' numbers, where it is not int64.
     """
     rows = torch.arange(height, dtype=dtype, device=device).unsqueeze(1) * across
     place = (rows + torch.arange(width, dtype=dtype, device=device)).flatten()  # (height, width) -> (tokens,)
@@ -107,7 +108,7 @@ def check_bias(spec: Spec, heads: int, tokens: int) -> None:
     check_room("a bias", (heads + 2, tokens, tokens), spec.angle_dtype)  # and its indices, of int64
 
 
-def check_any(*, scores: bool) -> None:
+def check_any_size(*, scores: bool) -> None:
     """Raise UnsupportedSpec for scores that would be biased by the bias of a window of any size."""
     if scores:
         raise UnsupportedSpec("output=scores does not say how wide a window is: it takes --baked, or output=bias")
@@ -143,7 +144,7 @@ def encode(spec: Spec, table: Tensor, index: Integers, formula: Formula, *, scor
 
 
 @dataclass(frozen=True)
-class OfAny:
+class AnySizeBias:
     """A source of the bias of a window of any size.
 
     Args:
@@ -165,7 +166,7 @@ class OfAny:
     half_safe: str = ""
 
 
-def encode_any(spec: Spec, made: OfAny) -> Encoding:
+def encode_any_size(spec: Spec, made: AnySizeBias) -> Encoding:
     """Return the encoding of a window as large as each x (batch, height, width, channels): its bias."""
     names = f"{made.before}+height*width" if made.before else "height*width"
     height, width, tokens = Axis("height", "grid"), Axis("width", "grid"), Axis(names, "length")

@@ -19,7 +19,7 @@ STATUSES = {
     5: "the tool itself failed: a full disk, no memory, a bug",
     130: "stopped by Ctrl-C",
 }
-"""Exit statuses and their meaning."""
+"""What --help says of exit statuses; `common.errors` and `common.interrupts` set them."""
 ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
 """Headings that several commands have."""
 EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")

@@ -65,7 +65,7 @@ class GoldenCases:
 
 
 def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
-    """Run the uncalled module and the reference in every case; of large outputs some rows are kept.
+    """Run a fresh copy of the module, and the reference, in every case; of large outputs some rows are kept.
 
     A user's module with several lengths may refuse some of their combinations: those cases are dropped. Raises BadInput
     where it refuses all of them, or any other case.
@@ -102,7 +102,7 @@ class RefusedByModule(BadInput):
 
 
 def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> CaseRecord:
-    if case.refused:  # floats that are left out are read back as zeros: only bounds of numbers depend on them
+    if case.refused:  # floats are left out, and read back as zeros, but where they have bounds
         names = [p.name for p in encoding.inputs if p.dtype not in FLOATS or bounds_of(p)]
         return CaseRecord(GoldenCase(case, {name: feeds[name] for name in names}))
     outputs, written = _called(encoding, case, feeds)

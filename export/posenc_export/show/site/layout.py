@@ -1,4 +1,4 @@
-"""The frame of a page: head, navigation, search, and the way to the pages before and behind it."""
+"""The frame of a page: head, navigation, search, and links to the previous and the next page."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Frame:
     site: Site
     known: LinkPlaces
 
-    def around(self, page: Page, headings: Sequence[Heading], body: str) -> str:
+    def whole_page(self, page: Page, headings: Sequence[Heading], body: str) -> str:
         """Return a page as a whole."""
         name, title = self.site.name, headings[0].words
         return FRAME.format(
@@ -75,7 +75,7 @@ class Frame:
             navigation="\n".join(self._entries(page, headings, self.site.navigation)),
             look=page.look,
             body=body,
-            around="\n".join(self._around(page)),
+            around="\n".join(self._footer(page)),
         )
 
     def _entries(self, page: Page, headings: Sequence[Heading], entries: Sequence[Entry]) -> Iterator[str]:
@@ -97,15 +97,15 @@ class Frame:
         place = f"{relative(page.file, self.known.files[path])}{sharp}{anchor}"
         return f'<a href="{escape(place)}"{attributes}>{escape(entry.title)}</a>'
 
-    def _around(self, page: Page) -> Iterator[str]:
+    def _footer(self, page: Page) -> Iterator[str]:
         """Yield links to the pages before and behind this one, and where its text is from."""
-        # kinds are parts of the overview, and no pages to leaf through
+        # entries with # are parts of a page: nobody leafs through them
         order = [entry for first in self.site.navigation for entry in first.walk() if "#" not in entry.path]
         # pages that no entry names, such as sources, have none beside them
         here = next((number for number, entry in enumerate(order) if entry.path == page.path), None)
         yield "<footer>"
         if here is not None:
-            yield '<nav class="beside" aria-label="Before and behind">'
+            yield '<nav class="beside" aria-label="Previous and next">'
             yield self._link(page, order[here - 1], ' rel="prev"') if here else "<span></span>"
             yield self._link(page, order[here + 1], ' rel="next"') if here + 1 < len(order) else "<span></span>"
             yield "</nav>"

@@ -61,7 +61,7 @@ def rendered(site: Site) -> Mapping[str, str]:
 def _html(page: Page, parsed: Parsed, frame: Frame) -> str:
     known = frame.known
     body = render(parsed, lambda link: address(page, link, known), lambda source: picture(page, source, known))
-    return frame.around(page, [part.heading for part in parsed.parts], body)
+    return frame.whole_page(page, [part.heading for part in parsed.parts], body)
 
 
 def _write(file: Path, text: str) -> None:

@@ -6,8 +6,8 @@ WebGPU gives some row. With the check, the CPU refuses as before, and every othe
     rows[positions]      row = Min(Where(positions < 0, N, positions), N)     every wrong position becomes N
                          refused = Gather([0], Div(row, N))           no second element: the CPU refuses N
                          Gather(rows and a row of NaN, row + refused)
-    places[positions]    a table of whole numbers has no NaN: Where(any position is wrong, NaN, 0) is added to the first
-                         numbers that are computed from what was looked up, to a small table where there is one
+    places[positions]    a table of integers holds no NaN: if any position is wrong, NaN is added to the first floats that
+                         are computed from it, to a small table where there is one
 
 The check is a few operations on integers, one number a position. A look-up whose index cannot leave its table, such as
 that of a digit, stays as it is. New nodes go to the end of the graph, which is sorted at last.
@@ -38,7 +38,7 @@ MOVES = {"Reshape", "Unsqueeze", "Squeeze", "Expand", "Transpose", "Identity", "
 """Operators whose output holds numbers of their first input, and no others."""
 SMALL = 2**16
 """Elements of a table to which a number is added in each call: fewer than most calls return."""
-FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")
+ONNX_FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")
 
 
 def check_positions(model: ir.Model) -> None:
@@ -48,7 +48,7 @@ def check_positions(model: ir.Model) -> None:
     """
     graph = model.graph
     ranges = IntegerRanges()
-    lookups = [lookup for lookup in _lookups(graph, _called(graph)) if not lookup.stays_inside(ranges)]
+    lookups = [lookup for lookup in _lookups(graph, _from_input_values(graph)) if not lookup.stays_inside(ranges)]
     rows = NanTables(graph, ranges)
     flags = []
     for lookup in lookups:
@@ -86,7 +86,7 @@ class TableRead:
         return self.rows is not None and least >= 0 and largest < self.rows
 
 
-def _called(graph: ir.Graph) -> set[ir.Value]:
+def _from_input_values(graph: ir.Graph) -> set[ir.Value]:
     """Return the values whose numbers depend on numbers of the inputs, not on their sizes alone."""
     called = set(graph.inputs)
     for n in graph:
@@ -155,19 +155,19 @@ class NanTables:
     def _checked(self, lookup: TableRead, rows: int) -> ir.Value:
         name, index = str(lookup.index.name), lookup.index
 
-        def whole(text: str, number: int, rank: int = 0) -> ir.Value:
+        def constant(text: str, number: int, rank: int = 0) -> ir.Value:
             kind = index.dtype.numpy() if index.dtype is not None else np.int64
             return initializer(self.graph, f"{name}_{text}_{rows}", np.full((1,) * rank, number, kind))
 
-        end = whole("end", rows)
+        end = constant("end", rows)
         nodes, place = [], index
         if self.ranges.of(index)[0] < 0:
-            below = node("Less", f"{name}_below_{rows}", index, whole("first", 0))
+            below = node("Less", f"{name}_below_{rows}", index, constant("first", 0))
             nodes = [below, node("Where", f"{name}_above_{rows}", below.outputs[0], end, index)]
             place = nodes[-1].outputs[0]
         row = node("Min", f"{name}_row_{rows}", place, end)
         wrong = node("Div", f"{name}_wrong_{rows}", row.outputs[0], end)
-        refused = node("Gather", f"{name}_refused_{rows}", whole("none", 0, rank=1), wrong.outputs[0])
+        refused = node("Gather", f"{name}_refused_{rows}", constant("none", 0, rank=1), wrong.outputs[0])
         checked = node("Add", f"{name}_checked_{rows}", row.outputs[0], refused.outputs[0])
         return _put(self.graph, [*nodes, row, wrong, refused, checked], index)
 
@@ -283,7 +283,7 @@ def _elements(value: ir.Value) -> int:
 
 
 def _is_float(value: ir.Value) -> bool:
-    return value.dtype is not None and value.dtype.name in FLOATS
+    return value.dtype is not None and value.dtype.name in ONNX_FLOATS
 
 
 def without_nan_rows(tensors: Mapping[str, Array], axes: Mapping[str, int]) -> dict[str, Array]:
