@@ -6,8 +6,8 @@ WebGPU gives some row. With the check, the CPU refuses as before, and every othe
     rows[positions]      row = Min(Where(positions < 0, N, positions), N)     every wrong position becomes N
                          refused = Gather([0], Div(row, N))           no second element: the CPU refuses N
                          Gather(rows and a row of NaN, row + refused)
-    places[positions]    a table of integers holds no NaN: if any position is wrong, NaN is added to the first floats that
-                         are computed from it, to a small table where there is one
+    places[positions]    a table of integers holds no NaN: if any position is wrong, NaN is added to the first floats
+                         that are computed from it, to a small table where there is one
 
 The check is a few operations on integers, one number a position. A look-up whose index cannot leave its table, such as
 that of a digit, stays as it is. New nodes go to the end of the graph, which is sorted at last.
