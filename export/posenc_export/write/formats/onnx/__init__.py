@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 
 Part = Any
 """A graph of onnx_ir that is being written, or a value in it."""
-EXTERNAL_DATA_ABOVE = 2**31 - 2**20
-"""Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
+EXTERNAL_DATA_ABOVE = 2**30
+"""Bytes of weights that go into a file beside the graph.
+
+A protobuf holds 2 GiB at most. Half of that is the limit here, since whatever reads or changes a graph would hold its
+weights, and write them out once more.
+"""
 NO_ATTENTION = (
     "--attention-op {} stands for torch's scaled_dot_product_attention, which is not in the graph: models with sinks, "
     "or with a ceiling on scores, compute attention otherwise; leave it out"
@@ -190,7 +194,6 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
 def _save(model: Part, path: Path) -> None:
     import onnx_ir as ir
 
-    # protobuf holds 2 GiB at most
     beside = f"{path.name}.data" if _weights(model) > EXTERNAL_DATA_ABOVE else None
     ir.save(model, path, external_data=beside)
     for value in model.graph.initializers.values():
