@@ -41,6 +41,8 @@ def project(once: Once) -> Path:
         (folder / "docs" / "reference" / "checks.md").write_text(posenc(folder, "explain", "--markdown"))
         options = python(folder, "runtime_tests/scripts/options.py")
         (folder / "docs" / "reference" / "options.md").write_text(options)
+        records = python(folder, "runtime_tests/scripts/records.py")
+        (folder / "docs" / "reference" / "json.md").write_text(records)
         for name in ("clock", "radial"):
             posenc(folder, "schemes", name, "--pictures", "docs/pictures")
 
