@@ -1,6 +1,7 @@
 """`--attention-op onnx`: Attention and RotaryEmbedding of ai.onnx give what a module's own code gives."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,88 @@ def test_operators_give_what_the_module_gives(opset: int, cached: bool, tmp_path
             expected = module(*map(torch.from_numpy, feeds))
         for actual, tensor in zip(session.run(None, dict(zip(names, feeds, strict=True))), expected, strict=True):
             np.testing.assert_allclose(np.asarray(actual), tensor.numpy(), rtol=0, atol=2e-6)
+
+
+def turned_by_place(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """As ModernBERT does: cosines of a batch of one, which are repeated for the others."""
+    angles = torch.arange(q.shape[2], device=q.device)[None, :, None] * torch.tensor([1.0, 0.1, 0.01, 0.001])
+    cos, sin = (torch.cat([part, part], -1) for part in (angles.cos(), angles.sin()))
+    return functional.scaled_dot_product_attention(rotated(q, cos, sin), rotated(k, cos, sin), v)
+
+
+def causal(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def grouped(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return functional.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)
+
+
+def unlike_heads(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    three = v[:, :3, None].expand(-1, 3, 2, -1, WIDTH).reshape(v.shape)
+    return functional.scaled_dot_product_attention(q, repeated(k[:, :2]), three)
+
+
+def masked_alike(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """A mask that leaves out queries, the same for all keys."""
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[..., :1])
+
+
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+class Heads(nn.Module):
+    """Calls attention with six heads of queries, keys and values."""
+
+    def __init__(self, attend: Attend) -> None:
+        super().__init__()
+        self.attend = attend
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        heads = x.view(x.shape[0], x.shape[1], -1, WIDTH).transpose(1, 2)
+        return self.attend(heads, heads.flip(-1), heads * 0.5, mask)
+
+
+@pytest.mark.parametrize("attend", [turned_by_place, causal, grouped, unlike_heads, masked_alike])
+def test_other_attentions_are_the_operator_too(attend: Attend, tmp_path: Path) -> None:
+    module = Heads(attend).eval()
+    options = ExportOptions(("onnx",), validate=False, attention_op="onnx")
+    ports = ["x: float32[batch, seq, 48]", "mask: bool[batch, 1, seq, seq]"]
+    export(module, inputs=ports, to=tmp_path / "bundle", options=options, max_len=16)
+    graph = onnx.load(tmp_path / "bundle" / "model.onnx").graph
+    assert sum(node.op_type == "Attention" for node in graph.node) == 1
+    session = onnxruntime.InferenceSession(tmp_path / "bundle" / "model.onnx", providers=["CPUExecutionProvider"])
+    names = {item.name for item in session.get_inputs()}
+    for batch, seq in ((1, 1), (3, 5), (2, 9)):
+        generator = np.random.default_rng(seq)
+        feeds = {
+            "x": generator.standard_normal((batch, seq, 48), np.float32),
+            "mask": np.tril(np.ones((seq, seq), bool))[None, None].repeat(batch, 0),
+        }
+        with torch.no_grad():
+            expected = module(*map(torch.from_numpy, feeds.values()))
+        (actual,) = session.run(None, {name: feeds[name] for name in names})
+        np.testing.assert_allclose(np.asarray(actual), expected.numpy(), rtol=0, atol=2e-6)
+
+
+class OneCache(nn.Module):
+    """Keys that are the values, too: a cache of both."""
+
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        both = torch.cat([past, x], 2)
+        return functional.scaled_dot_product_attention(x, both, both), both
+
+
+def test_keys_that_are_the_values_stay_apart_from_the_operator(tmp_path: Path) -> None:
+    ports = ["x: float32[batch, 2, seq, 8]", "past: float32[batch, 2, past, 8]"]
+    options = ExportOptions(("onnx",), validate=False, attention_op="onnx")
+    export(OneCache(), inputs=ports, to=tmp_path / "bundle", options=options, max_len=16)
+    session = onnxruntime.InferenceSession(tmp_path / "bundle" / "model.onnx", providers=["CPUExecutionProvider"])
+    x, past = (torch.linspace(-1, 1, 2 * n * 8).reshape(1, 2, n, 8) for n in (3, 4))
+    for actual, expected in zip(
+        session.run(None, {"x": x.numpy(), "past": past.numpy()}), OneCache()(x, past), strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(actual), expected.numpy(), rtol=0, atol=2e-6)
 
 
 class Capped(nn.Module):

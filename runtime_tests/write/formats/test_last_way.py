@@ -43,7 +43,7 @@ def drawn(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
 def translated(module: nn.Module, inputs: tuple[Tensor, ...]) -> onnx.ModelProto:
     with quiet():
         program = torch.export.export(module, inputs)
-        table = attention.translations() if attention.has_attention(program) else {}
+        table = attention.translations() if attention.count_of(program) else {}
         exported = torch.onnx.export(
             program, inputs, dynamo=True, opset_version=18, verbose=False, custom_translation_table=table
         )

@@ -38,7 +38,7 @@ def test_a_query_without_a_key_is_0(kind: str, rank: int, tmp_path: Path) -> Non
     assert not expected[..., 0, :].any()
     with quiet(), torch.no_grad():
         program = torch.export.export(module, args, strict=False)
-        assert attention.has_attention(program)
+        assert attention.count_of(program)
         translations = attention.translations()
         written = torch.onnx.export(program, args, dynamo=True, custom_translation_table=translations, verbose=False)
         assert written is not None

@@ -121,6 +121,23 @@ def test_keys_are_not_repeated_and_numbers_are_the_modules(attend: Attend, tmp_p
             np.testing.assert_allclose(actual, tensor.numpy(), rtol=0, atol=2e-6)
 
 
+class OfKeys(nn.Module):
+    """Attention whose keys and values come in."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(q, repeated(k), repeated(v))
+
+
+@pytest.mark.parametrize(("batch", "queries", "keys"), [(2, 3, 0), (0, 3, 4), (2, 0, 4)])
+def test_sizes_of_zero_are_taken(batch: int, queries: int, keys: int, tmp_path: Path) -> None:
+    ports = ["q: float32[batch, 6, seq, 8]", *(f"{name}: float32[batch, 2, past, 8]" for name in "kv")]
+    path = written(OfKeys(), ports, tmp_path / "bundle")
+    feeds = {"q": np.ones((batch, 6, queries, 8), np.float32)}
+    feeds |= {name: np.ones((batch, 2, keys, 8), np.float32) for name in "kv"}
+    (actual,) = ran(path, feeds)
+    np.testing.assert_array_equal(actual, OfKeys()(*map(torch.from_numpy, feeds.values())).numpy())
+
+
 class Seen(nn.Module):
     """Repeated keys that come out, too."""
 

@@ -66,11 +66,38 @@ def test_a_short_call_that_the_program_gets_wrong_stays_refused(tmp_path: Path) 
         program(*sizes_of(1, 1, 1))
 
 
+class Refuses(Cached):
+    """Refuses numbers of which it says so itself."""
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        torch._assert_async((tensors[0] < 100).all(), "too large")
+        return super().forward(*tensors)
+
+
+def test_what_a_module_asserts_of_its_numbers_stays_in_the_program(tmp_path: Path) -> None:
+    """Assertions about sizes are taken out for short calls; this one is none."""
+    folder = written(Refuses, tmp_path / "bundle", "pt2")
+    program = torch.export.load(folder / "model.pt2").module()
+    inputs = sizes_of(1, 1, 0)
+    torch.testing.assert_close(program(*inputs), Refuses()(*inputs))
+    with pytest.raises(RuntimeError, match="too large"):
+        program(inputs[0] + 1000, *inputs[1:])
+
+
 class KeepsALength(Cached):
     """Makes a plain number of a length."""
 
     def forward(self, *tensors: Tensor) -> Tensor:
         return super().forward(*tensors) / int(tensors[0].shape[1])
+
+
+class OtherWhenLong(Cached):
+    """Has a branch for long calls, which torch.export captures at such lengths alone."""
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        seq = tensors[0].shape[1]
+        y = super().forward(*tensors)
+        return y * torch.tensor(seq / 8).clamp(min=1) if seq > 8 else y
 
 
 class AsksANumber(Cached):
@@ -101,7 +128,8 @@ class CallsPython(Cached):
     ("module", "words"),
     [
         (CallsPython, "torch.jit.save failed: Could not export Python function call 'Doubling'"),
-        (KeepsALength, "torch.jit.trace keeps sizes or numbers of the inputs"),
+        (KeepsALength, "torch.jit.trace cannot see what the module does by a number"),
+        (OtherWhenLong, "torch.jit.trace cannot see what the module does by the numbers of a tensor"),
         (AsksANumber, "torch.jit.trace cannot see what the module does by the numbers of a tensor"),
     ],
 )

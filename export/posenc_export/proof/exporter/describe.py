@@ -14,7 +14,7 @@ from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Manifest
 from posenc_export.common.machine import versions
 from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.write.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, WriteRequest
+from posenc_export.write.formats import FORMATS, OPSETS, QUANTIZED_RUNTIMES, ROTARY_RUNTIMES, WriteRequest
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
@@ -99,9 +99,14 @@ class OnnxFields(TypedDict):
 
 def _onnx_fields(request: WriteRequest) -> OnnxFields:
     opset = OPSETS[request.opset]
-    runtime = f"ONNX Runtime >= {ROTARY_RUNTIMES.get(request.rotary_op, opset.onnx_runtime)}"
+    of_operators = (ROTARY_RUNTIMES.get(request.rotary_op), QUANTIZED_RUNTIMES.get(request.quantize or ""))
+    releases = [opset.onnx_runtime, *(release for release in of_operators if release is not None)]
+    newest = max(releases, key=lambda release: [int(part) for part in release.split(".")])
     return OnnxFields(
-        opset=request.opset, opset_reason=request.opset_reason, ir_version=opset.ir_version, loads_on=runtime
+        opset=request.opset,
+        opset_reason=request.opset_reason,
+        ir_version=opset.ir_version,
+        loads_on=f"ONNX Runtime >= {newest}",
     )
 
 

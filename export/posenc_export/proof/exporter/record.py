@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from posenc.encoding import Encoding
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.rules import rules_of
+from posenc_export.common.errors import BadInput
 from posenc_export.proof.checks.capture import changes, fingerprint
 from posenc_export.proof.exporter.capturing import captured_again, notes_on_calls, notes_on_writes, unread_inputs
 from posenc_export.proof.exporter.draft import Draft
@@ -47,6 +48,8 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     """
     request = draft.request
     planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
+    if all(case.refused for case in planned.cases):
+        raise BadInput(f"--budget {options.budget:,} leaves no call that could be tried: give a larger one")
     if draft.proof == "quick":
         planned = quick_plan(planned, encoding.inputs)
     elif draft.proof == "one":

@@ -17,6 +17,8 @@ from posenc_export.proof.judging.verdict import ValidateOptions
 from posenc_models import ModelConfig, ModelFolder, read_config
 
 Options = TypeVar("Options")
+WHOLE_FORMATS = ("onnx",)
+"""What a whole model is written as, unless somebody says otherwise."""
 MAX_ROWS = 2**22
 """Rows of a table beyond which somebody has to ask for it."""
 
@@ -54,6 +56,8 @@ def split(
     parameters = {name: settings[name] for name in settings if name not in of_spec | of_options | of_validation}
     if spec is None and isinstance(source, ModelFolder):
         of_spec = {"mode": "dynamic", "max_len": source.length, **of_spec}
+    if isinstance(source, ModelFolder) and options == ExportOptions():
+        of_options = {"formats": WHOLE_FORMATS, **of_options}
     if spec is None and isinstance(source, ModelConfig):
         of_spec = {**_mode(source), **of_spec}
         # only a table needs to know how many rows the model has

@@ -55,6 +55,8 @@ ROTARY_OPS: Mapping[RotaryOp, int] = {
 """Ways to write a rotation, with the lowest opset that has each."""
 ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17", "microsoft-mrope": "1.29"}
 """The first ONNX Runtime that has an operator, where its opset does not say it."""
+QUANTIZED_RUNTIMES: Mapping[str, str] = {"int4": "1.17", "int8": "1.23"}
+"""The first ONNX Runtime of those that were tried which runs MatMulNBits of so many bits on the CPU."""
 
 ATTENTION_OPS: Mapping[AttentionOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23}
 """Ways to write attention, with the lowest opset that has each."""

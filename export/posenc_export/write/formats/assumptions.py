@@ -95,7 +95,7 @@ def drop_unneeded_guards(
 def loosen(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, sizes: Sequence[Sizes]) -> None:
     """Have a program take calls of sizes that it assumed away, and at which it was seen to be right.
 
-    What is left of its assumptions holds at all of these sizes; assertions about sizes are removed.
+    What is left of its assumptions holds at all of these sizes. Assertions about sizes are removed, and no others.
     """
     from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -119,10 +119,11 @@ def loosen(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, size
 
 
 def short_calls(program: ExportedProgram, module: nn.Module, calls: ModuleCalls, request: WriteRequest) -> list[Sizes]:
-    """Return the sizes of short calls that a program refuses; none where it does not give what the module gives in all.
+    """Return the sizes of short calls that a program refuses, and in which it gives what the module gives.
 
-    torch.export assumes two of everything: of an axis that is a sum, two of each of its terms. A single token behind a
-    cache of one breaks that, and a loaded program would refuse it.
+    Some are tried, of each length; none are returned where one of them differs. torch.export assumes two of everything:
+    of an axis that is a sum, two of each of its terms. A single token behind a cache of one breaks that, and a loaded
+    program would refuse it.
     """
     import torch
 
@@ -164,9 +165,35 @@ def _without_assertions(program: ExportedProgram) -> torch.fx.GraphModule:
 
 
 def _erase_assertions(graph: torch.fx.Graph) -> None:
+    """Remove assertions about sizes; those about numbers of a tensor are the module's own, and stay."""
+    import torch
+
     for node in list(graph.nodes):
-        if "_assert" in str(node.target) and not node.users:
+        if "_assert" not in str(node.target) or node.users:
+            continue
+        of_tensor = any(isinstance(one.meta.get("val"), torch.Tensor) for one in node.all_input_nodes)
+        is_own = of_tensor and "_assert_tensor_metadata" not in str(node.target)
+        if not is_own and not any(map(_is_number_of_tensor, _made_of(node))):
             graph.erase_node(node)
+
+
+def _made_of(node: torch.fx.Node) -> set[torch.fx.Node]:
+    """Return the nodes whose sizes and numbers, but no tensors, a node is computed of."""
+    import torch
+
+    found: set[torch.fx.Node] = set()
+    waiting = list(node.all_input_nodes)
+    while waiting:
+        one = waiting.pop()
+        if one not in found and not isinstance(one.meta.get("val"), torch.Tensor):
+            found.add(one)
+            waiting += one.all_input_nodes
+    return found
+
+
+def _is_number_of_tensor(node: torch.fx.Node) -> bool:
+    """Return whether a node takes a number out of a tensor, as `item` does."""
+    return any(name in str(node.target) for name in ("_local_scalar_dense", "item"))
 
 
 def agrees(run: nn.Module, calls: ModuleCalls, inputs: Sequence[Tensor]) -> bool:

@@ -25,6 +25,7 @@ from posenc_export.write.formats import Digests, WriteRequest, quiet, write_save
 from posenc_export.write.formats.archives import ARCHIVE, STAMP
 from posenc_export.write.formats.capture import GRAPH, Findings, capture, findings
 from posenc_export.write.formats.onnx.traced import watched
+from posenc_export.write.formats.ways import WAYS
 
 if TYPE_CHECKING:
     import torch
@@ -108,9 +109,12 @@ def _traced(encoding: Encoding, request: WriteRequest, why: str) -> torch.jit.Sc
     assert request.at is not None
     try:
         found = findings(capture(encoding, lambda module: module, request))
-        watch = False
     except ExportFailed:
-        found, watch = Findings(), True
+        found = Findings()
+    # a trace at short lengths has seen no other branch than theirs, unless the module runs on symbols
+    watch = found.way != WAYS[0].name
+    if watch:
+        found = Findings()
     first, second = (
         _trace(encoding.uncalled().module, inputs, watch, why)
         for inputs in (request.trace, request.at(request.other_sizes))

@@ -168,7 +168,8 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
     """Return what torch.onnx makes of a program; raise OpsetFailed where it makes nothing of it at this opset."""
     import torch
 
-    if request.attention_op != "decomposed" and not attention.has_attention(program):
+    count = attention.count_of(program)
+    if request.attention_op != "decomposed" and not count:
         raise BadInput(NO_ATTENTION.format(request.attention_op))
     try:
         with torch.no_grad():  # attention has other strides where a mask has a gradient
@@ -186,6 +187,12 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
         check_machine(error)
         raise OpsetFailed(f"torch.onnx.export failed{why(error)}") from error
     assert exported is not None
+    written = sum(node.op_type == "Attention" for node in exported.model.graph)
+    if request.attention_op != "decomposed" and written < count:
+        raise BadInput(
+            f"--attention-op {request.attention_op}: {count - written} of {count} attentions have dropout, or heads of "
+            "no fixed size, which the operator has not; leave it out"
+        )
     keep_constants(exported.model)
     name_folded(exported.model, program)
     return exported.model
@@ -219,7 +226,7 @@ def _translations(
     from onnxscript import opset18 as op
 
     if not known_operators:
-        return attention.translations(attention_op) if attention.has_attention(program) else {}
+        return attention.translations(attention_op) if attention.count_of(program) else {}
 
     def floor_divide(dividend: Part, divisor: Part) -> Part:
         # Div of integers divides toward zero, which is the same where nothing is negative: our encodings send negative

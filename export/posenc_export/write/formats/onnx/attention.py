@@ -22,12 +22,12 @@ Part = Any
 AXES = 4
 
 
-def has_attention(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program has an attention that torch.export keeps as one operator."""
+def count_of(program: torch.export.ExportedProgram) -> int:
+    """Return how many attentions of a program torch.export keeps as one operator."""
     import torch
 
     attention = torch.ops.aten.scaled_dot_product_attention.default
-    return any(node.target is attention for node in program.graph.nodes)
+    return sum(node.target is attention for node in program.graph.nodes)
 
 
 def _operators() -> Part:
@@ -44,7 +44,7 @@ def translations(op: AttentionOp = "decomposed") -> dict[Callable[..., object], 
     """
     import torch
 
-    of_four = {"decomposed": by_products, "onnx": by_operator}[op]
+    of_four: Callable[..., Part] = {"decomposed": by_products, "onnx": by_operator}[op]
 
     def attention(query: Part, key: Part, value: Part, attn_mask: Part = None, *more: Part, **named: Part) -> Part:
         attended = of_any(query, key, value, attn_mask, *more, **named)
@@ -86,18 +86,42 @@ def by_products(
     return op.MatMul(weights, value)
 
 
-def by_operator(
-    query: Part, key: Part, value: Part, mask: Part = None, *more: Part, scale: float | None = None, **named: Part
+def by_operator(  # noqa: PLR0917 - as torch has it
+    query: Part,
+    key: Part,
+    value: Part,
+    mask: Part = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Part:
     """Write attention with four axes as one operator, in which `attention_operator` finds shared heads and caches."""
     from onnxscript import opset23
     from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention
 
-    if not _is_plain(query, key, value, *more, **named):
-        return aten_scaled_dot_product_attention(query, key, value, mask, *more, scale=scale, **named)
+    if dropout_p or not _is_plain(query, key, value):
+        options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        return aten_scaled_dot_product_attention(query, key, value, mask, **options)
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    y, *_ = opset23.Attention(query, key, value, *([] if mask is None else [mask]), scale=factor)
+    if is_causal:
+        mask = _causal(query, key)
+    elif mask is not None and mask.shape[-1] == 1:
+        mask = _expanded(mask, query, key)  # the operator repeats a mask for heads and batch, and not for keys
+    heads: dict[str, int] = {}
+    if enable_gqa and all(isinstance(x.shape[1], int) for x in (query, key)):
+        heads = {"q_num_heads": query.shape[1], "kv_num_heads": key.shape[1]}
+    y, *_ = opset23.Attention(query, key, value, *([] if mask is None else [mask]), scale=factor, **heads)
     return y
+
+
+def _causal(query: Part, key: Part) -> Part:
+    """Return the mask of torch's is_causal: True for keys up to the place of the query, (queries, keys)."""
+    op = _operators()
+    one, zero = (op.Constant(value_int=number) for number in (1, 0))
+    places = [op.Range(zero, op.Squeeze(op.Shape(x, start=AXES - 2, end=AXES - 1)), one) for x in (query, key)]
+    return op.LessOrEqual(places[1], op.Unsqueeze(places[0], _integers([1])))
 
 
 def _is_plain(query: Part, key: Part, value: Part, *more: Part, **named: Part) -> bool:

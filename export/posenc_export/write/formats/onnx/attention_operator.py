@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from posenc_export.write.formats.onnx.forms import put
 from posenc_export.write.formats.onnx.lengths import node
-from posenc_export.write.formats.onnx.repeated_heads import maker_of, repeated_in
+from posenc_export.write.formats.onnx.repeated_heads import maker_of, repeated_in, size_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 KEYS, VALUES, PAST = 1, 2, 4
 """The inputs of Attention: keys, values, and the first of those that were cached."""
+
+FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16")
+"""Types that RotaryEmbedding turns."""
 
 
 def use_operators(model: ir.Model) -> None:
@@ -34,14 +37,15 @@ def use_operators(model: ir.Model) -> None:
         shared = [heads.get(value) for value in attention.inputs[KEYS : VALUES + 1] if value is not None]
         queries = attention.inputs[0]
         count = queries.shape[1] if queries is not None and queries.shape is not None else None
-        if None in shared or not isinstance(count, int):
+        counts = {each.count for each in shared if each is not None}
+        if None in shared or not isinstance(count, int) or len(counts) > 1:
             continue
         for place, each in enumerate(shared, KEYS):
             assert each is not None
             attention.replace_input_with(place, each.heads)
-            # of four axes the operator reads them itself, but OpenVINO takes the heads of keys for those of queries
-            attention.attributes["q_num_heads"] = ir.AttrInt64("q_num_heads", count)
-            attention.attributes["kv_num_heads"] = ir.AttrInt64("kv_num_heads", each.count)
+        # of four axes the operator reads them itself, but OpenVINO takes the heads of keys for those of queries
+        attention.attributes["q_num_heads"] = ir.AttrInt64("q_num_heads", count)
+        attention.attributes["kv_num_heads"] = ir.AttrInt64("kv_num_heads", counts.pop())
     RemoveUnusedNodesPass()(model)  # what was repeated is a use of keys until then
     for attention in [each for each in graph if each.op_type == "Attention"]:
         if not _take_past(graph, attention):
@@ -64,7 +68,7 @@ def _take_past(graph: ir.Graph, attention: ir.Node) -> bool:
 
     joined = [maker_of(attention.inputs[place], "Concat") for place in (KEYS, VALUES)]
     caches = [concat for concat in joined if concat is not None and _is_cache(graph, concat, attention)]
-    if len(caches) < len(joined) or len(attention.inputs) > PAST:
+    if len(caches) < len(joined) or caches[0] is caches[1] or len(attention.inputs) > PAST:
         return False
     y = attention.outputs[0]
     mask = attention.inputs[3] if len(attention.inputs) == PAST else None
@@ -111,7 +115,14 @@ def _rotation(total: ir.Node) -> Rotation | None:
         for x, cos in (plain.inputs[:2], plain.inputs[1::-1]):
             for half, sin in (turned.inputs[:2], turned.inputs[1::-1]):
                 of_cos, of_sin = _columns(cos), _columns(sin)
-                if x is not None and of_cos is not None and of_sin is not None and _is_turned(half, x):
+                if x is None or of_cos is None or of_sin is None or not _is_turned(half, x):
+                    continue
+                # the operator has no double, and repeats no cosines for a batch
+                if (
+                    x.dtype is not None
+                    and x.dtype.name in FLOATS
+                    and all(_is_a_row_a_token(angles, x) for angles in (of_cos, of_sin))
+                ):
                     return Rotation(x, of_cos, of_sin)
     return None
 
@@ -128,6 +139,17 @@ def _columns(value: ir.Value | None) -> ir.Value | None:
         return None
     rank = len(concat.outputs[0].shape or ())
     return inner if rank == 3 and concat.attributes["axis"].as_int() % rank == 2 else None
+
+
+def _is_float(x: ir.Value) -> bool:
+    return x.dtype is not None and x.dtype.name in FLOATS
+
+
+def _is_a_row_a_token(angles: ir.Value, x: ir.Value) -> bool:
+    """Return whether cosines (batch, seq, pairs) have the batch and the tokens of x, (batch, heads, seq, features)."""
+    if angles.shape is None or x.shape is None:
+        return False
+    return [size_of(angles.shape[axis]) for axis in (0, 1)] == [size_of(x.shape[axis]) for axis in (0, 2)]
 
 
 def _is_turned(value: ir.Value | None, x: ir.Value) -> bool:

@@ -46,27 +46,43 @@ class Shapes:
 
     Args:
         graph: the graph.
-        made: those that there are, by their first numbers and the last size.
+        made: those that there are, by what they are made of.
     """
 
     graph: ir.Graph
-    made: dict[tuple[int, int | str], ir.Value] = field(default_factory=dict)
+    made: dict[tuple[int | str, ...], ir.Value] = field(default_factory=dict)
 
-    def of(self, heads: int, value: ir.Value, axis: int, before: ir.Node) -> ir.Value:
-        """Return [0, heads, -1, size of a value along an axis], stored where it can be, or computed before a node."""
-        assert value.shape is not None
-        size = _size(value.shape[axis])
-        if (heads, size) not in self.made:
+    def of(self, left: ir.Value, heads: int, times: int, last: tuple[ir.Value, int], before: ir.Node) -> ir.Value:
+        """Return [batch, heads, tokens x times, size of a value along an axis], computed before a node.
+
+        All four are said: 0 and -1 in their place would be no sizes where nothing is in the batch, or in the cache.
+
+        Args:
+            left: what is shaped, (batch, ..., tokens, features).
+            heads: how many there are.
+            times: how many heads lie in one.
+            last: the value, and its axis.
+            before: the node.
+        """
+        assert left.shape is not None
+        sizes = (heads, times, size_of(left.shape[0]), size_of(left.shape[2]), _last_size(*last))
+        if sizes not in self.made:
             name = f"heads_{heads}_{len(self.made)}"
-            if isinstance(size, int):
-                self.made[heads, size] = initializer(self.graph, name, [0, heads, -1, size])
-            else:
-                last = node("Shape", f"{name}_last", value, start=axis, end=axis + 1)
-                first = initializer(self.graph, f"{name}_first", [0, heads, -1])
-                whole = node("Concat", name, first, last.outputs[0], axis=0)
-                self.graph.insert_before(before, [last, whole])
-                self.made[heads, size] = whole.outputs[0]
-        return self.made[heads, size]
+            batch = node("Shape", f"{name}_batch", left, start=0, end=1)
+            tokens = node("Shape", f"{name}_tokens", left, start=2, end=3)
+            size = node("Shape", f"{name}_last", last[0], start=last[1], end=last[1] + 1)
+            many = node("Mul", f"{name}_many", tokens.outputs[0], initializer(self.graph, f"{name}_times", [times]))
+            of_heads = initializer(self.graph, f"{name}_of", [heads])
+            parts = [batch.outputs[0], of_heads, (many if times > 1 else tokens).outputs[0], size.outputs[0]]
+            whole = node("Concat", name, *parts, axis=0)
+            self.graph.insert_before(before, [batch, tokens, *([many] if times > 1 else []), size, whole])
+            self.made[sizes] = whole.outputs[0]
+        return self.made[sizes]
+
+
+def _last_size(value: ir.Value, axis: int) -> int | str:
+    assert value.shape is not None
+    return size_of(value.shape[axis])
 
 
 def share_heads(model: ir.Model) -> None:
@@ -94,7 +110,7 @@ def repeated_in(graph: ir.Graph) -> Iterator[Repeated]:
         single = unsqueeze.outputs[0]
         if heads is None or None in (shapes := [value.shape for value in (heads, single, wide, result)]):
             continue
-        narrow, one, many, joined = ([*map(_size, shape or ())] for shape in shapes)
+        narrow, one, many, joined = ([*map(size_of, shape or ())] for shape in shapes)
         if (len(narrow), len(many), len(joined)) != (AXES, REPEATED_AXES, AXES):
             continue
         count, groups, features = many[1], many[2], many[4]
@@ -105,7 +121,7 @@ def repeated_in(graph: ir.Graph) -> Iterator[Repeated]:
             yield Repeated(heads, result, int(count))
 
 
-def _size(size: int | ir.SymbolicDim) -> int | str:
+def size_of(size: int | ir.SymbolicDim) -> int | str:
     """Return a size, or its symbol, so that two of them can be compared: a size without a symbol equals no other."""
     return size if isinstance(size, int) else size.value or f"unknown {id(size)}"
 
@@ -145,9 +161,11 @@ def _share(shapes: Shapes, product: ir.Node, repeated: Repeated) -> None:
     if right is not repeated.result:
         nodes.append(node("Transpose", f"{name}_keys", repeated.heads, perm=list(SWAP)))
     others = nodes[-1].outputs[0] if nodes else repeated.heads
-    grouped = node("Reshape", f"{name}_grouped", left, shapes.of(repeated.count, left, 3, product))
+    groups = heads // repeated.count
+    shape = shapes.of(left, repeated.count, groups, (left, 3), product)
+    grouped = node("Reshape", f"{name}_grouped", left, shape, allowzero=1)
     shared = node("MatMul", f"{name}_shared", grouped.outputs[0], others)
     # a score a token, or the features of the values
-    shape = shapes.of(heads, repeated.heads, 2 if nodes else 3, product)
-    nodes += [grouped, shared, node("Reshape", f"{name}_apart", shared.outputs[0], shape)]
+    shape = shapes.of(left, heads, 1, (repeated.heads, 2 if nodes else 3), product)
+    nodes += [grouped, shared, node("Reshape", f"{name}_apart", shared.outputs[0], shape, allowzero=1)]
     put(shapes.graph, product, nodes)
