@@ -154,7 +154,9 @@ def export(
 
         if parts.options.cpp and source.others:
             raise BadInput(f"--cpp is for models of one graph: {source.path} has an encoder and a decoder")
-        check_room_for(source, Path.cwd() / "model" if to is None else path_of(to, "to"), parts.options.announce)
+        place = Path.cwd() / "model" if to is None else path_of(to, "to")
+        is_copied = parts.options.proof_of(whole=True, large=False) != "one"
+        check_room_for(source, place, parts.options.announce, is_copied=is_copied)
     noted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}
 

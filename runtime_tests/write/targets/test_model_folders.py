@@ -28,6 +28,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.bundle.place import first_foreign
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.exporter.settings import split
 from posenc_export.proof.generation import Callee, TokenWriter, differences, sounds
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets import room_for_models
@@ -286,22 +288,38 @@ def test_a_disk_that_is_too_small_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("count", "dtype", "lines"),
+    ("count", "dtype", "is_copied", "lines"),
     [
-        (10**9, "fp32", ["4.0 GB of weights; needs 13 GB of memory"]),
-        (10**9, "bf16", ["2.0 GB of weights; needs 14 GB of memory"]),
-        (10**8, "fp32", []),
+        (10**9, "fp32", True, ["4.0 GB of weights; needs 13 GB of memory"]),
+        (10**9, "bf16", True, ["2.0 GB of weights; needs 14 GB of memory"]),
+        (10**9, "fp16", False, ["2.0 GB of weights; needs 3 GB of memory"]),
+        (10**8, "fp32", True, []),
     ],
 )
 def test_what_a_large_model_takes_is_said_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, dtype: DType, lines: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, count: int, dtype: DType, is_copied: bool, lines: list[str]
 ) -> None:
     monkeypatch.setattr(room_for_models, "free_memory", lambda: 10**12)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**12, 0, 10**12))
     said: list[str] = []
     folder = ModelFolder.load(large(tmp_path / "model", count), dtype=dtype)
-    room_for_models.check_room_for(folder, tmp_path / "whole", said.append)
+    room_for_models.check_room_for(folder, tmp_path / "whole", said.append, is_copied=is_copied)
     assert said == lines
+
+
+def test_a_whole_model_is_onnx_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    """In Python as on the command line: --quantize was refused for TorchScript that nobody had asked for."""
+    folder = ModelFolder.load(large(tmp_path / "model", 10**6))
+    assert split({}, None, ExportOptions(), folder).options.formats == ("onnx",)
+    assert split({"formats": ["pt2"]}, None, ExportOptions(), folder).options.formats == ("pt2",)
+    assert split({}, None, ExportOptions(("torchscript",)), folder).options.formats == ("torchscript",)
+
+
+def test_a_budget_that_leaves_no_call_is_refused(once: Once, cli: Cli) -> None:
+    for proof in ("one", "quick", "full"):
+        words = ("--model", str(saved(once, "llama")), "--budget", "1", "--proof", proof, "--runtime", "ort-cpu")
+        result = cli("export", *words)
+        assert (result.exit_code, "--budget 1 leaves no call that could be tried" in result.output) == (2, True), result
 
 
 REASONS = {

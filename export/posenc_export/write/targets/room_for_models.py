@@ -36,24 +36,27 @@ class Needs:
         return f"{self.weights / GB:.1f} GB of weights; needs {self.memory / GB:.0f} GB of memory"
 
 
-def needs_of(folder: ModelFolder) -> Needs:
-    """Return what the export of a model takes."""
+def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
+    """Return what the export of a model takes, with copies in float64 and in float32 or without."""
     weights = BYTES[folder.dtype] * folder.parameters
+    if not is_copied:
+        return Needs(weights, weights * 3 // 2)
     # the module, its file or a runtime that holds it by turns, and the reference in float64
     memory = weights * 5 // 4 + 8 * folder.parameters
     # in half or quantized, tokens are compared with those of float32
     return Needs(weights, memory + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters))
 
 
-def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None]) -> None:
+def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None], is_copied: bool = True) -> None:
     """Raise BadInput, in one line, where memory or disk do not suffice; say what a large model takes.
 
     Args:
         folder: The model.
         to: Where the bundle goes.
         say: Takes a line for the user.
+        is_copied: Whether copies in float64 and in float32 are made; a proof of one call needs none.
     """
-    needs = needs_of(folder)
+    needs = needs_of(folder, is_copied)
     if needs.memory > free_memory():
         raise BadInput(f"{folder.path}: {needs}, and {free_memory() / GB:.1f} GB are free")
     place = next(place for place in to.resolve().parents if place.exists())
