@@ -111,7 +111,7 @@ class Cost:
     off: float
 
 
-def cost(
+def precision_cost(
     writer: TokenWriter, precise: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
 ) -> Cost:
     """Return what a model changes of the tokens that a more precise one writes, along which it is led.

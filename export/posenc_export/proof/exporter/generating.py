@@ -14,7 +14,7 @@ from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import call_on_arrays, numpy_dtype
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
-from posenc_export.proof.generation import Callee, TokenWriter, cost, recorded
+from posenc_export.proof.generation import Callee, TokenWriter, precision_cost, recorded
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import trace_sizes
@@ -53,7 +53,7 @@ def _tokens_of_float32(target: Target, writer: TokenWriter, prompts: Sequence[Se
     precise = target.precise()
     encoders = [_callee(make().encoding) for make in precise.others]
     in_float32 = TokenWriter(_callee(precise.encoding), next(iter(encoders), None))
-    found = cost(writer, in_float32, prompts, target.generates, target.begins)
+    found = precision_cost(writer, in_float32, prompts, target.generates, target.begins)
     words = (
         f"of {found.count} tokens that the model writes in float32, it writes {found.count - len(found.changed)} in "
         f"{target.precision}; a logit is off by {found.off:.1e} of the largest"

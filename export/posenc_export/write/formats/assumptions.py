@@ -32,7 +32,7 @@ LEFT_OUT = 3
 """Sizes of an axis that an error advises to leave out."""
 SHORT = (0, 1, 2, 3)
 """Sizes of short calls."""
-FEW = 12
+SHORT_CALLS = 12
 """Short calls of a user's module that are tried where a program refuses them."""
 GRAINS = 64
 """Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
@@ -136,7 +136,7 @@ def short_calls(program: ExportedProgram, module: nn.Module, calls: ModuleCalls,
     ]
     candidates = [dict(zip((axis.name for axis in axes), sizes, strict=True)) for sizes in product(*choices)]
     refused = [sizes for sizes in candidates if _is_refused(program, module, calls, sizes)]
-    tried = calls.taken(refused, FEW)
+    tried = calls.taken(refused, SHORT_CALLS)
     with quiet(), torch.no_grad():
         run = _without_assertions(program)
         return tried if all(agrees(run, calls, request.at(sizes)) for sizes in tried) else []

@@ -226,7 +226,7 @@ def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
         return scripted
     frozen = torch.jit.freeze(scripted)
     # a module may write into its inputs: each call gets copies
-    with_copies = ([tensor.clone() for tensor in trace] for _ in range(2))  # a module may write into its inputs
+    with_copies = ([tensor.clone() for tensor in trace] for _ in range(2))
     return frozen if _same(frozen(*next(with_copies)), scripted(*next(with_copies))) else scripted
 
 

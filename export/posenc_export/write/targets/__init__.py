@@ -34,7 +34,6 @@ class Target:
         origin: For parameters that were read from a file: the place in it.
         question: What the model of a config is to be asked.
         notes: Lines for the report.
-        generates: How many tokens a causal language model is to write, greedily; 0 for anything else.
         companions: Files that are copied into its bundle, as a model's tokenizer, by their paths there.
         config: What the config of a whole model says.
         generates: How many tokens a language model is to write, greedily; 0 for anything else.

@@ -61,7 +61,7 @@ class TracedGraph:
         model = ir.serde.deserialize_model(onnx.load_from_string(self.model))
         for value in (*model.graph.inputs, *model.graph.outputs):
             # a copy that is not frozen: axes get names later
-            value.shape = None if value.shape is None else ir.Shape(value.shape.dims)  # one that can be changed
+            value.shape = None if value.shape is None else ir.Shape(value.shape.dims)
         return model
 
 
