@@ -113,6 +113,9 @@ def test_keys_are_not_repeated_and_numbers_are_the_modules(attend: Attend, tmp_p
     path = written(module, PORTS, tmp_path / "bundle")
     values = onnx.shape_inference.infer_shapes(onnx.load(path)).graph.value_info
     assert max(len(value.type.tensor_type.shape.dim) for value in values) == 4, "an axis of groups: keys are repeated"
+    graph = onnx.load(path).graph
+    read = {name for one in graph.node for name in one.input}
+    assert {tensor.name for tensor in graph.initializer} <= read, "ONNX Runtime warns of what no node reads"
     for seq, past in ((1, 7), (5, 0), (3, 4), (1, 0)):
         feeds = call(seq, past)
         with torch.no_grad():

@@ -69,13 +69,15 @@ class Shapes:
         if sizes not in self.made:
             name = f"heads_{heads}_{len(self.made)}"
             batch = node("Shape", f"{name}_batch", left, start=0, end=1)
-            tokens = node("Shape", f"{name}_tokens", left, start=2, end=3)
+            nodes = [batch, node("Shape", f"{name}_tokens", left, start=2, end=3)]
+            if times > 1:
+                factor = initializer(self.graph, f"{name}_times", [times])
+                nodes.append(node("Mul", f"{name}_many", nodes[-1].outputs[0], factor))
+            many = nodes[-1].outputs[0]
             size = node("Shape", f"{name}_last", last[0], start=last[1], end=last[1] + 1)
-            many = node("Mul", f"{name}_many", tokens.outputs[0], initializer(self.graph, f"{name}_times", [times]))
             of_heads = initializer(self.graph, f"{name}_of", [heads])
-            parts = [batch.outputs[0], of_heads, (many if times > 1 else tokens).outputs[0], size.outputs[0]]
-            whole = node("Concat", name, *parts, axis=0)
-            self.graph.insert_before(before, [batch, tokens, *([many] if times > 1 else []), size, whole])
+            whole = node("Concat", name, batch.outputs[0], of_heads, many, size.outputs[0], axis=0)
+            self.graph.insert_before(before, [*nodes, size, whole])
             self.made[sizes] = whole.outputs[0]
         return self.made[sizes]
 
