@@ -53,8 +53,8 @@ def with_probabilities(attention: HfModule, probabilities: Array, *inputs: objec
 def constant(values: object) -> nn.Module:
     """Return a module that gives the same values for every input."""
 
-    class Constant(nn.Module):
+    class ConstantScores(nn.Module):
         def forward(self, hidden: object) -> Any:
             return values
 
-    return Constant()
+    return ConstantScores()

@@ -5,51 +5,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from posenc_models.networks.layers import Layer, Positions, check_sizes
+from posenc_models.networks.layers import TokenNetwork
 
 
-class Decoder(nn.Module):
-    """Tokens to logits, with the inputs and outputs of whole models: posenc_models.whole.tasks, text-generation.
+class Decoder(TokenNetwork):
+    """Tokens to logits, with the inputs and outputs of whole models: posenc_models.whole.tasks, text-generation."""
 
-    Args:
-        encoding: a scheme that adds rows to tokens, turns queries and keys, or adds a bias to scores.
-        encoding_parameters: further parameters of it, as JSON: '{"rope_theta": 500000.0}'.
-        vocabulary: how many tokens there are.
-        width: features of a token.
-        heads: of queries.
-        kv_heads: of keys and values, a divisor of `heads`.
-        layers: how many.
-        max_len: the last position + 1, where the scheme stores positions.
-    """
+    def head_of(self, width: int) -> nn.Module:
+        """Return the map of features to logits."""
+        return nn.Linear(width, self.vocabulary, bias=False)
 
-    def __init__(
-        self,
-        *,
-        encoding: str = "rope",
-        encoding_parameters: str = "{}",
-        vocabulary: int = 256,
-        width: int = 64,
-        heads: int = 4,
-        kv_heads: int = 2,
-        layers: int = 2,
-        max_len: int = 512,
-    ) -> None:
-        super().__init__()
-        check_sizes(width, heads, kv_heads)
-        sizes = {"d_model": width, "head_dim": width // heads, "heads": heads}
-        self.encoding = Positions(encoding, sizes, encoding_parameters, max_len)
-        self.tokens = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(Layer(width, heads, kv_heads, self.encoding) for _ in range(layers))
-        self.norm, self.logits = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-        cached = f"float32[batch_size, {kv_heads}, past, {width // heads}]"
-        names = [f"{layer}.{half}" for layer in range(layers) for half in ("key", "value")]
-        self.posenc_inputs = (
-            f"input_ids: int64[batch_size, seq] < {vocabulary}",
+    @property
+    def posenc_inputs(self) -> tuple[str, ...]:
+        """What goes in, as -i has it."""
+        cached = f"float32[batch_size, {self.kv_heads}, past, {self.head_dim}]"
+        return (
+            f"input_ids: int64[batch_size, seq] < {self.vocabulary}",
             "attention_mask: int64[batch_size, past+seq] mask",
-            f"position_ids: int64[batch_size, seq] positions < {max_len}",
-            *(f"past_key_values.{name}: {cached}" for name in names),
+            f"position_ids: int64[batch_size, seq] positions < {self.max_len}",
+            *(f"past_key_values.{name}: {cached}" for name in self._cache_names),
         )
-        self.posenc_outputs = ("logits", *(f"present.{name}" for name in names))
+
+    @property
+    def posenc_outputs(self) -> tuple[str, ...]:
+        """The names of what comes out."""
+        return ("logits", *(f"present.{name}" for name in self._cache_names))
+
+    @property
+    def _cache_names(self) -> list[str]:
+        return [f"{layer}.{half}" for layer in range(len(self.layers)) for half in ("key", "value")]
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, *past: Tensor
@@ -78,7 +62,7 @@ class Decoder(nn.Module):
         for number, layer in enumerate(self.layers):
             x, *cached = layer(x, mask, position_ids, positions_k, past[2 * number : 2 * number + 2])
             present += cached
-        return (self.logits(self.norm(x)), *present)
+        return (self.head(self.norm(x)), *present)
 
 
 __all__ = ["Decoder"]

@@ -6,36 +6,21 @@ import torch
 from torch import Tensor, nn
 
 import posenc
-from posenc_models.networks.layers import Layer, Positions, check_sizes
+from posenc_models.networks.layers import TokenNetwork
 
 
-class Encoder(nn.Module):
-    """Tokens to vectors, each of which reads all others but padding; the arguments are those of `Decoder`."""
+class Encoder(TokenNetwork):
+    """Tokens to vectors, each of which reads all others but padding."""
 
-    def __init__(
-        self,
-        *,
-        encoding: str = "rope",
-        encoding_parameters: str = "{}",
-        vocabulary: int = 256,
-        width: int = 64,
-        heads: int = 4,
-        kv_heads: int = 2,
-        layers: int = 2,
-        max_len: int = 512,
-    ) -> None:
-        super().__init__()
-        check_sizes(width, heads, kv_heads)
-        sizes = {"d_model": width, "head_dim": width // heads, "heads": heads}
-        self.encoding = Positions(encoding, sizes, encoding_parameters, max_len)
-        self.tokens = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(Layer(width, heads, kv_heads, self.encoding) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.posenc_inputs = (
-            f"input_ids: int64[batch_size, seq] < {vocabulary}",
+    posenc_outputs = ("last_hidden_state",)
+
+    @property
+    def posenc_inputs(self) -> tuple[str, ...]:
+        """What goes in, as -i has it."""
+        return (
+            f"input_ids: int64[batch_size, seq] < {self.vocabulary}",
             "attention_mask: int64[batch_size, seq] mask",
         )
-        self.posenc_outputs = ("last_hidden_state",)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return (batch, seq, width), of tokens (batch, seq) and a mask (batch, seq) that is 0 for padding."""

@@ -20,7 +20,7 @@ OF_TOKENS = frozenset(("x", "q", "k", "scores", "positions", "positions_q", "pos
 TOKEN_SCHEMES = ("sinusoidal", "learned", "rope", "xpos", "alibi", "t5_bias", "clipped_relative")
 
 
-class Positions(nn.Module):
+class TokenPositions(nn.Module):
     """A scheme by its name: rows added to tokens, queries and keys that are turned, or a bias on scores.
 
     Args:
@@ -56,7 +56,7 @@ class Positions(nn.Module):
         return self.module(*(given[name] for name in self.takes))
 
 
-class Attention(nn.Module):
+class GroupedAttention(nn.Module):
     """Attention with grouped queries, (batch, seq, width) -> the same: arXiv:2305.13245.
 
     Args:
@@ -66,7 +66,7 @@ class Attention(nn.Module):
         encoding: positions, where they enter an attention.
     """
 
-    def __init__(self, width: int, heads: int, kv_heads: int, encoding: Positions) -> None:
+    def __init__(self, width: int, heads: int, kv_heads: int, encoding: TokenPositions) -> None:
         super().__init__()
         self.head_dim, self.heads, self.kv_heads = width // heads, heads, kv_heads
         self.queries = nn.Linear(width, heads * self.head_dim, bias=False)
@@ -109,30 +109,69 @@ class Attention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2)), k, v
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention and two linear maps, each behind a norm and added to what came in."""
 
-    def __init__(self, width: int, heads: int, kv_heads: int, encoding: Positions) -> None:
+    def __init__(self, width: int, heads: int, kv_heads: int, encoding: TokenPositions) -> None:
         super().__init__()
-        self.attention = Attention(width, heads, kv_heads, encoding)
+        self.attention = GroupedAttention(width, heads, kv_heads, encoding)
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(
         self, x: Tensor, mask: Tensor, positions: Tensor, positions_k: Tensor, past: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return as `Attention` does."""
+        """Return as `GroupedAttention` does."""
         read, keys, values = self.attention(self.before(x), mask, positions, positions_k, past)
         x = x + read
         return x + self.mlp(self.between(x)), keys, values
 
 
-def check_sizes(width: int, heads: int, kv_heads: int) -> None:
-    """Raise ValueError, in one line, where heads do not divide what they are heads of."""
-    if width % heads:
-        raise ValueError(f"width ({width}) must be divisible by heads ({heads})")
-    if heads % kv_heads:
-        raise ValueError(f"heads ({heads}) must be divisible by kv_heads ({kv_heads})")
+class TokenNetwork(nn.Module):
+    """Tokens through layers, whose positions are those of a scheme: what a decoder and an encoder share.
+
+    Args:
+        encoding: a scheme that adds rows to tokens, turns queries and keys, or adds a bias to scores.
+        encoding_parameters: further parameters of it, as JSON: '{"rope_theta": 500000.0}'.
+        vocabulary: how many tokens there are.
+        width: features of a token.
+        heads: of queries.
+        kv_heads: of keys and values, a divisor of `heads`.
+        layers: how many.
+        max_len: how many positions there are, where the scheme stores them.
+
+    Raises ValueError, in one line, where heads do not divide what they are heads of, and for a scheme not of tokens.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoding: str = "rope",
+        encoding_parameters: str = "{}",
+        vocabulary: int = 256,
+        width: int = 64,
+        heads: int = 4,
+        kv_heads: int = 2,
+        layers: int = 2,
+        max_len: int = 512,
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width ({width}) must be divisible by heads ({heads})")
+        if heads % kv_heads:
+            raise ValueError(f"heads ({heads}) must be divisible by kv_heads ({kv_heads})")
+        self.vocabulary, self.max_len = vocabulary, max_len
+        self.kv_heads, self.head_dim = kv_heads, width // heads
+        sizes = {"d_model": width, "head_dim": width // heads, "heads": heads}
+        self.encoding = TokenPositions(encoding, sizes, encoding_parameters, max_len)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(TransformerLayer(width, heads, kv_heads, self.encoding) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = self.head_of(width)
+
+    def head_of(self, width: int) -> nn.Module:
+        """Return what comes behind the last norm: nothing, unless a network says otherwise."""
+        return nn.Identity()
 
 
-__all__ = ["Attention", "Layer", "Positions", "check_sizes"]
+__all__ = ["TOKEN_SCHEMES", "GroupedAttention", "TokenNetwork", "TokenPositions", "TransformerLayer"]

@@ -192,16 +192,16 @@ class ModelFolder:
 
     def _encoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
         """Return a model without a cache: the whole one, or the encoder of one."""
-        from posenc_models.whole.modules import Encoder
+        from posenc_models.whole.modules import EncoderCall
 
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         filled = _ports(model, self.dtype, inputs, inspect.signature(model.forward).parameters)
-        module = Encoder(model, list(filled), tuple(outputs.values()))
+        module = EncoderCall(model, list(filled), tuple(outputs.values()))
         return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(model))
 
     def _decoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
-        from posenc_models.whole.modules import Decoder, DecoderOfEncoder
+        from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
 
         said, two = _said(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
@@ -215,7 +215,7 @@ class ModelFolder:
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
-        module = DecoderOfEncoder(model, list(filled)) if two else Decoder(model, list(filled))
+        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled))
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         positions = _positions(said)
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)

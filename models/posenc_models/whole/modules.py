@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Encoder(nn.Module):
+class EncoderCall(nn.Module):
     """A model without a cache.
 
     Args:
@@ -29,7 +29,7 @@ class Encoder(nn.Module):
         return tuple(getattr(output, name) for name in self.outputs)
 
 
-class Decoder(nn.Module):
+class DecoderCall(nn.Module):
     """A causal language model with its cache: keys and values of earlier tokens come last, a pair a layer.
 
     Args:

@@ -8,7 +8,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.common.errors import NoReference
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.planning.plan import Plan
-from posenc_export.proof.planning.quick import cost, quick_plan, shortest, unasked
+from posenc_export.proof.planning.quick import absent_reference, cost, quick_plan, shortest
 from posenc_export.write.inputs.ports import parse_ports
 
 INPUTS = parse_ports(("input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"))
@@ -67,7 +67,7 @@ def test_the_shortest_call_that_is_answered_is_tried_alone() -> None:
     assert [case.name for case in one.cases] == ["one"]
     assert one.not_tried[1] == "4 of 5 calls, and no tokens: --proof quick or full tries them"
     with pytest.raises(NoReference, match="the proof is of one call"):
-        unasked({})
+        absent_reference({})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from helpers.shared_heads import drawn_call, repeated
 from posenc.ports import Array
 from posenc_export import export
 from posenc_export.common.errors import BadInput
@@ -31,11 +32,6 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate the halves of heads as Llama does: (batch, heads, seq, width)."""
     first, second = x[..., : WIDTH // 2], x[..., WIDTH // 2 :]
     return x * cos.unsqueeze(1) + torch.cat((-second, first), -1) * sin.unsqueeze(1)
-
-
-def repeated(x: Tensor) -> Tensor:
-    batch, heads, tokens, width = x.shape
-    return x[:, :, None].expand(batch, heads, GROUPS, tokens, width).reshape(batch, heads * GROUPS, tokens, width)
 
 
 class Layer(nn.Module):
@@ -59,19 +55,18 @@ class Layer(nn.Module):
         new = functional.linear(x, self.key).view(batch, seq, -1, WIDTH).transpose(1, 2)
         key = torch.cat([key, rotated(new, cos, sin)], 2)
         value = torch.cat([value, functional.linear(x, self.value).view(batch, seq, -1, WIDTH).transpose(1, 2)], 2)
-        y = functional.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=mask, scale=0.3)
+        y = functional.scaled_dot_product_attention(
+            query, repeated(key, GROUPS), repeated(value, GROUPS), attn_mask=mask, scale=0.3
+        )
         outputs = (key, value) if self.cached else (key.sum(2), value.sum(2))
         return (y.transpose(1, 2).reshape(batch, seq, -1), *outputs)
 
 
-def call(seq: int, past: int, batch: int = 2) -> list[Array]:
-    """Return inputs, the last sequence with padding on the left: where it is long, queries of padding see no key."""
-    generator = np.random.default_rng(seq + 10 * past)
-    mask = np.tril(np.ones((seq, past + seq), bool), past)[None, None].repeat(batch, 0)
-    mask[-1, :, :, : (past + seq) // 2] = False
-    shapes = ((batch, seq, 48), (batch, seq, 4), (batch, 2, past, 8), (batch, 2, past, 8))
-    x, angles, keys, values = (generator.standard_normal(shape, np.float32) for shape in shapes)
-    return [x, angles, mask, keys, values]
+def call(seq: int, past: int) -> list[Array]:
+    """Return the inputs of a layer."""
+    drawn = drawn_call(seq, past, 2)
+    angles = np.random.default_rng(seq).standard_normal((2, seq, 4), np.float32)
+    return [drawn["x"], angles, drawn["mask"], drawn["keys"], drawn["values"]]
 
 
 @pytest.mark.parametrize(("opset", "cached"), [(23, True), (24, True), (23, False)])
@@ -114,7 +109,7 @@ def grouped(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 def unlike_heads(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     three = v[:, :3, None].expand(-1, 3, 2, -1, WIDTH).reshape(v.shape)
-    return functional.scaled_dot_product_attention(q, repeated(k[:, :2]), three)
+    return functional.scaled_dot_product_attention(q, repeated(k[:, :2], GROUPS), three)
 
 
 def masked_alike(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from helpers.shared_heads import drawn_call, repeated
 from posenc.ports import Array
 from posenc_export import export
 
@@ -25,43 +26,42 @@ PORTS = (
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def repeated(x: Tensor) -> Tensor:
-    """Repeat as transformers does: (batch, key heads, tokens, width) -> (batch, heads, tokens, width)."""
-    batch, heads, tokens, width = x.shape
-    wide = x[:, :, None, :, :].expand(batch, heads, GROUPS, tokens, width)
-    return wide.reshape(batch, heads * GROUPS, tokens, width)
-
-
 def fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    return functional.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=mask, scale=0.3)
+    return functional.scaled_dot_product_attention(
+        query, repeated(key, GROUPS), repeated(value, GROUPS), attn_mask=mask, scale=0.3
+    )
 
 
 def unmasked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     # the mask goes in so that all modules have the same inputs
     seen = mask.any(-1, keepdim=True).to(query.dtype)
-    return functional.scaled_dot_product_attention(query, repeated(key), repeated(value)) * seen
+    return functional.scaled_dot_product_attention(query, repeated(key, GROUPS), repeated(value, GROUPS)) * seen
 
 
 def capped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """What Gemma 2 does: scores have a ceiling."""
-    scores = torch.matmul(query, repeated(key).transpose(2, 3)) * 0.3
+    scores = torch.matmul(query, repeated(key, GROUPS).transpose(2, 3)) * 0.3
     scores = 5 * torch.tanh(scores / 5) + torch.where(mask, 0.0, torch.finfo(query.dtype).min)
-    return torch.matmul(scores.softmax(-1, dtype=torch.float32), repeated(value))
+    return torch.matmul(scores.softmax(-1, dtype=torch.float32), repeated(value, GROUPS))
 
 
 def sunk(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """What GPT-OSS does: each head has a key of its own that no value belongs to."""
-    scores = torch.matmul(query, repeated(key).transpose(2, 3)) + torch.where(mask, 0.0, torch.finfo(query.dtype).min)
+    scores = torch.matmul(query, repeated(key, GROUPS).transpose(2, 3)) + torch.where(
+        mask, 0.0, torch.finfo(query.dtype).min
+    )
     sinks = torch.linspace(-1, 1, KEY_HEADS * GROUPS).reshape(1, -1, 1, 1)
     joined = torch.cat([scores, sinks.expand(query.shape[0], -1, query.shape[2], -1)], -1)
-    return torch.matmul(joined.softmax(-1)[..., :-1], repeated(value))
+    return torch.matmul(joined.softmax(-1)[..., :-1], repeated(value, GROUPS))
 
 
 def biased(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """A bias of each head on the scores."""
     slopes = torch.linspace(0.1, 1, KEY_HEADS * GROUPS).reshape(1, -1, 1, 1)
     bias = torch.where(mask, slopes * torch.arange(mask.shape[-1]), -torch.inf)
-    return functional.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=bias)
+    return functional.scaled_dot_product_attention(
+        query, repeated(key, GROUPS), repeated(value, GROUPS), attn_mask=bias
+    )
 
 
 class Shared(nn.Module):
@@ -97,16 +97,6 @@ def ran(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
     return [np.asarray(output) for output in session.run(None, dict(feeds))]
 
 
-def call(seq: int, past: int, batch: int = BATCH) -> dict[str, Array]:
-    """Return inputs, with padding on the left of the last sequence; its first queries see no key where it is long."""
-    generator = np.random.default_rng(seq + 10 * past)
-    mask = np.tril(np.ones((seq, past + seq), bool), past)[None, None].repeat(batch, 0)
-    mask[-1, :, :, : (past + seq) // 2] = False
-    sizes = {"x": (batch, seq, 48), "keys": (batch, 2, past, 8), "values": (batch, 2, past, 8)}
-    drawn = {name: generator.standard_normal(shape, np.float32) for name, shape in sizes.items()}
-    return {**drawn, "mask": mask}
-
-
 @pytest.mark.parametrize("attend", [fused, unmasked, capped, sunk, biased])
 def test_keys_are_not_repeated_and_numbers_are_the_modules(attend: Attend, tmp_path: Path) -> None:
     module = Shared(attend).eval()
@@ -117,7 +107,7 @@ def test_keys_are_not_repeated_and_numbers_are_the_modules(attend: Attend, tmp_p
     read = {name for one in graph.node for name in one.input}
     assert {tensor.name for tensor in graph.initializer} <= read, "ONNX Runtime warns of what no node reads"
     for seq, past in ((1, 7), (5, 0), (3, 4), (1, 0)):
-        feeds = call(seq, past)
+        feeds = drawn_call(seq, past, BATCH)
         with torch.no_grad():
             expected = module(*(torch.from_numpy(feeds[name]) for name in ("x", "mask", "keys", "values")))
         for actual, tensor in zip(ran(path, feeds), expected, strict=True):
@@ -128,7 +118,7 @@ class OfKeys(nn.Module):
     """Attention whose keys and values come in."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return functional.scaled_dot_product_attention(q, repeated(k), repeated(v))
+        return functional.scaled_dot_product_attention(q, repeated(k, GROUPS), repeated(v, GROUPS))
 
 
 @pytest.mark.parametrize(("batch", "queries", "keys"), [(2, 3, 0), (0, 3, 4), (2, 0, 4)])
@@ -145,7 +135,7 @@ class Seen(nn.Module):
     """Repeated keys that come out, too."""
 
     def forward(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        wide = repeated(keys)
+        wide = repeated(keys, GROUPS)
         return torch.matmul(query, wide.transpose(2, 3)), wide
 
 

@@ -87,8 +87,7 @@ def export_target(
                 found = validate_bundle(other, validation, dict(part.captures))
                 verdicts += of_part(part.name, found)
             del parts
-            note = keep_calls(bundle)
-        manifest = replace(bundle.manifest, notes=(*bundle.manifest.notes, *((note,) if note else ())))
+            manifest = replace(bundle.manifest, notes=(*bundle.manifest.notes, *keep_calls(bundle)))
         basis = basis_of(folder, validation)
         result = ExportResult(manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from functools import partial
 
-from posenc_export.bundle.folder import MANIFEST, Bundle, write_json
+from posenc_export.bundle.folder import Bundle
 from posenc_export.write.cpp.embed import write_cpp
 from posenc_export.write.cpp.uses import Uses, in_place
 from posenc_export.write.formats.onnx import read_onnx
@@ -14,18 +13,8 @@ from posenc_export.write.formats.onnx.memory import may_replace, unread
 
 
 def embedded(bundle: Bundle, name: str = "", kept: AbstractSet[str] | None = None) -> Bundle:
-    """Write the folder `cpp` into a bundle, as `write_cpp` does; return it with its files listed.
-
-    Args:
-        bundle: The bundle.
-        name: As for `write_cpp`.
-        kept: The calls that its test replays, of the manifest's; by default all.
-    """
-    cases = tuple(case for case in bundle.manifest.cases if kept is None or case.name in kept)
-    written = write_cpp(replace(bundle, manifest=replace(bundle.manifest, cases=cases)), uses_of(bundle), name)
-    manifest = replace(bundle.manifest, files=written.manifest.files)
-    write_json(bundle.folder / MANIFEST, manifest.to_json())
-    return replace(bundle, manifest=manifest)
+    """Write the folder `cpp` into a bundle, as `write_cpp` does; return it with its files listed."""
+    return write_cpp(bundle, uses_of(bundle), name, kept)
 
 
 def uses_of(bundle: Bundle) -> Uses:

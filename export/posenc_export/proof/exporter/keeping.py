@@ -7,6 +7,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from pathlib import Path
 
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
@@ -39,23 +40,29 @@ def kept_calls(bundle: Bundle) -> frozenset[str]:
     return frozenset(kept)
 
 
-def keep_calls(bundle: Bundle) -> str:
-    """Leave out of golden data, and of the manifest, what is more than a bundle keeps; return a line that says so."""
-    parts = {part.folder.name: keep_calls(part) for part in bundle.parts()}
-    kept = kept_calls(bundle)
-    note = _write_calls(bundle, kept) if len(kept) < len(bundle.manifest.cases) else ""
-    if not note and not any(parts.values()):
-        return ""
-    manifest = bundle.manifest
-    files = tuple(file_of(bundle.folder, bundle.folder / file.file) for file in manifest.files)
+def keep_calls(bundle: Bundle) -> tuple[str, ...]:
+    """Leave out of golden data, and of the manifest, what is more than a bundle keeps; return the line that says so."""
+    parts = [keep_calls(part) for part in bundle.parts()]
+    manifest, kept = bundle.manifest, kept_calls(bundle)
     cases = tuple(case for case in manifest.cases if case.name in kept)
-    notes = (*manifest.notes, *((note,) if note else ()))
-    write_json(bundle.folder / MANIFEST, replace(manifest, cases=cases, files=files, notes=notes).to_json())
+    if len(cases) == len(manifest.cases) and not any(parts):
+        return ()
+    note: tuple[str, ...] = ()
+    if len(cases) < len(manifest.cases):
+        _write_calls(bundle.folder, kept)
+        note = (
+            f"golden data keep {len(cases)} of {len(manifest.cases)} calls, since all take more than "
+            f"{LARGEST // 10**6} MB: posenc validate tries these",
+        )
+    files = tuple(file_of(bundle.folder, bundle.folder / file.file) for file in manifest.files)
+    changed = replace(manifest, cases=cases, files=files, notes=(*manifest.notes, *note))
+    write_json(bundle.folder / MANIFEST, changed.to_json())
     return note
 
 
-def _write_calls(bundle: Bundle, kept: AbstractSet[str]) -> str:
-    whole, golden = bundle.folder / f"whole-{GOLDEN}", bundle.folder / GOLDEN
+def _write_calls(folder: Path, kept: AbstractSet[str]) -> None:
+    """Write golden data anew, with some of their calls."""
+    whole, golden = folder / f"whole-{GOLDEN}", folder / GOLDEN
     golden.rename(whole)
     with zipfile.ZipFile(whole) as old, zipfile.ZipFile(golden, "w", allowZip64=True) as new:
         for item in old.infolist():
@@ -64,8 +71,3 @@ def _write_calls(bundle: Bundle, kept: AbstractSet[str]) -> str:
                 with old.open(item) as source, new.open(zipfile.ZipInfo(item.filename), "w", force_zip64=True) as to:
                     shutil.copyfileobj(source, to)
     whole.unlink()
-    count = len(bundle.manifest.cases)
-    return (
-        f"golden data keep {len(kept)} of {count} calls, in {LARGEST // 10**6} MB: all {count} were tried at export, "
-        "and posenc validate tries these"
-    )

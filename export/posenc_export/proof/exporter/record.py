@@ -17,7 +17,7 @@ from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.context import Behaviour, Capture
 from posenc_export.proof.planning.eager_refusals import refused_by_eager
 from posenc_export.proof.planning.plan import plan
-from posenc_export.proof.planning.quick import quick_plan, shortest, unasked
+from posenc_export.proof.planning.quick import absent_reference, quick_plan, shortest
 from posenc_export.proof.planning.scope import Scope
 from posenc_export.proof.recording.record import record
 from posenc_export.proof.recording.unread import unread
@@ -54,7 +54,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
         planned = quick_plan(planned, encoding.inputs)
     elif draft.proof == "one":
         planned = shortest(planned, encoding.inputs)
-        encoding = replace(encoding, reference=unasked)
+        encoding = replace(encoding, reference=absent_reference)
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)

@@ -63,7 +63,7 @@ def shortest(plan: Plan, inputs: Sequence[Port]) -> Plan:
     return replace(plan, cases=(chosen,), not_tried=(*plan.not_tried, words))
 
 
-def unasked(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+def absent_reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
     """Raise NoReference, in the place of a reference: a copy of a model in float64 takes twice its memory."""
     raise NoReference("the proof is of one call")
 

@@ -48,22 +48,24 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
             raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
 
 
-def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
+def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str] | None = None) -> Bundle:
     """Write the folder `cpp` into a bundle, from its manifest and its golden data; return the bundle that lists it.
 
     Args:
         bundle: The bundle.
         uses: How the class uses the memory of a call.
         name: The name of the class's namespace, file and target; by default that of the bundle's folder.
+        kept: The calls that the test replays, of the manifest's; by default all.
 
     """
     folder, manifest = bundle.folder / NAME, bundle.manifest
+    cases = tuple(case for case in manifest.cases if kept is None or case.name in kept)
     name = name or default_name(bundle.folder)
     check_embeddable(manifest.inputs, manifest.outputs)
     shutil.copytree(FOLDER / "bundle", folder)
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
-        replayed = {case.name for case in manifest.cases if not case.unlike}
+        replayed = {case.name for case in cases if not case.unlike}
         arrays = {key: golden[key] for key in golden.files if _is_replayed(key, replayed, uses)}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
@@ -73,7 +75,7 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
         f"include/{name}.hpp": model_header(manifest, name, uses),
         "example.cpp": example(manifest, name, uses),
         "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
-        "test/golden.cpp": golden_source(manifest, arrays, uses),
+        "test/golden.cpp": golden_source(replace(manifest, cases=cases), arrays, uses),
     }
     if manifest.generations:
         texts["test/generation.cpp"] = generation_source(manifest, name)

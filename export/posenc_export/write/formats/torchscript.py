@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -24,12 +23,11 @@ from posenc_export.common.errors import ExportFailed, check_machine, first_line
 from posenc_export.write.formats import Digests, WriteRequest, quiet, write_saved
 from posenc_export.write.formats.archives import ARCHIVE, STAMP
 from posenc_export.write.formats.capture import GRAPH, Findings, capture, findings
-from posenc_export.write.formats.onnx.traced import watched
+from posenc_export.write.formats.tracing import trace_of
 from posenc_export.write.formats.ways import WAYS
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
     from posenc.encoding import Encoding
 
@@ -39,7 +37,6 @@ FREEZE_BELOW = 2**26
 CODE = 2**23
 """Bytes that the code and the records of a script never reach."""
 
-TRACE = "torch.jit.trace"
 LEAVE_OUT = "; leave it out with -f onnx"
 """What to do where no script can be written."""
 VERSIONS = ("version", ".data/version")
@@ -101,62 +98,38 @@ def script(encoding: Encoding, request: WriteRequest) -> torch.jit.ScriptModule:
             why = f"torch.jit.script refused the module: {_explain_script(error)}"
             if not rules_of(encoding.family).tries_other_ways or request.at is None:
                 raise ExportFailed(f"{why}{LEAVE_OUT}") from error
-    return _traced(encoding, request, why)
+    try:
+        return _trace(encoding, request, why)
+    except ExportFailed as error:
+        raise ExportFailed(f"{why}; {error.message}{LEAVE_OUT}") from error
 
 
-def _traced(encoding: Encoding, request: WriteRequest, why: str) -> torch.jit.ScriptModule:
+def _trace(encoding: Encoding, request: WriteRequest, why: str) -> torch.jit.ScriptModule:
     """Return a trace of a user's module; raise ExportFailed where it may not be all that the module does."""
+    import torch
+
     assert request.at is not None
     try:
         found = findings(capture(encoding, lambda module: module, request))
     except ExportFailed:
         found = Findings()
     # a trace at short lengths has seen no other branch than theirs, unless the module runs on symbols
-    watch = found.way != WAYS[0].name
-    if watch:
-        found = Findings()
+    branches = found.way == WAYS[0].name
+    run: Any = partial(torch.jit.trace, check_trace=False)
     first, second = (
-        _trace(encoding.uncalled().module, inputs, watch, why)
+        trace_of(encoding.uncalled().module, partial(run, example_inputs=inputs), "torch.jit.trace", branches=branches)
         for inputs in (request.trace, request.at(request.other_sizes))
     )
     try:
         same = _digests(first) == _digests(second)
     except RuntimeError as error:  # of what a trace may hold, a file holds no function of Python
-        raise ExportFailed(f"{why}; torch.jit.save failed: {first_line(error)}{LEAVE_OUT}") from error
+        raise ExportFailed(f"torch.jit.save failed: {first_line(error)}") from error
     # numbers that a trace keeps of the inputs differ between two
     if not same:
-        raise ExportFailed(f"{why}; {TRACE} keeps sizes or numbers of the inputs{LEAVE_OUT}")
+        raise ExportFailed("torch.jit.trace keeps sizes or numbers of the inputs")
+    notes, sizes = (found.notes, found.sizes) if branches else ((), ())
     made: torch.jit.ScriptModule = first
-    made.findings = Findings((f"written by {TRACE}: {why}", *found.notes), found.sizes)
-    return made
-
-
-def _trace(module: nn.Module, inputs: tuple[torch.Tensor, ...], watch: bool, why: str) -> Any:
-    """Return a trace of a module, with nothing of the sizes that it ran at.
-
-    Args:
-        module: The module.
-        inputs: What it is called with.
-        watch: Whether it is to fail where it asks for a number of a tensor.
-        why: Why it is not scripted.
-    """
-    import torch
-    from torch.jit._trace import TracerWarning
-
-    trace: Any = torch.jit.trace
-    with quiet(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
-        warnings.simplefilter("always")
-        try:
-            made = trace(watched(module, TRACE) if watch else module, inputs, check_trace=False)
-        except ExportFailed as error:
-            raise ExportFailed(f"{why}; {error.message}{LEAVE_OUT}") from error
-        except Exception as error:
-            check_machine(error)
-            raise ExportFailed(f"{why}; {TRACE} failed: {first_line(error)}{LEAVE_OUT}") from error
-    warned = [str(warning.message) for warning in caught if issubclass(warning.category, TracerWarning)]
-    if watch and warned:
-        words = f"{TRACE} cannot see what the module does by a number: {warned[0].partition('.')[0]}"
-        raise ExportFailed(f"{why}; {words}{LEAVE_OUT}")
+    made.findings = Findings((f"written by torch.jit.trace: {why}", *notes), sizes)
     return made
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from posenc_export.write.formats.onnx.forms import put
+from posenc_export.write.formats.onnx.forms import integers_of, put
 from posenc_export.write.formats.onnx.lengths import node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of, repeated_in, size_of
 
@@ -98,7 +98,7 @@ def _is_cache(graph: ir.Graph, concat: ir.Node, attention: ir.Node) -> bool:
     return is_past and rank == 4 and axis % rank == 2 and value in graph.outputs and users == {attention}
 
 
-class Rotation(NamedTuple):
+class HalvesRotation(NamedTuple):
     """A rotation of the halves of heads, as a model computes it: x cos + Concat(-x2, x1) sin."""
 
     x: ir.Value
@@ -106,7 +106,7 @@ class Rotation(NamedTuple):
     sin: ir.Value
 
 
-def _rotation(total: ir.Node) -> Rotation | None:
+def _rotation(total: ir.Node) -> HalvesRotation | None:
     """Return the rotation that a sum is, or None; cosines and sines are (batch, seq, pairs), with a cast or without."""
     products = [maker_of(value, "Mul") for value in total.inputs]
     for plain, turned in (products, products[::-1]):
@@ -123,14 +123,14 @@ def _rotation(total: ir.Node) -> Rotation | None:
                     and x.dtype.name in FLOATS
                     and all(_is_a_row_a_token(angles, x) for angles in (of_cos, of_sin))
                 ):
-                    return Rotation(x, of_cos, of_sin)
+                    return HalvesRotation(x, of_cos, of_sin)
     return None
 
 
 def _columns(value: ir.Value | None) -> ir.Value | None:
     """Return what stands twice side by side: Unsqueeze(Concat(c, c)), (batch, 1, seq, 2 pairs), or a cast of it."""
     unsqueeze = maker_of(value, "Unsqueeze")
-    if unsqueeze is None or _numbers(unsqueeze.inputs[1]) != [1]:
+    if unsqueeze is None or integers_of(unsqueeze.inputs[1]) != [1]:
         return None
     inner = unsqueeze.inputs[0]
     cast = maker_of(inner, "Cast")
@@ -168,7 +168,7 @@ def _is_turned(value: ir.Value | None, x: ir.Value) -> bool:
 
 def _slice(part: ir.Node, x: ir.Value) -> tuple[int, int] | None:
     """Return from where to where a Slice takes features of x; None for any other Slice."""
-    numbers = [_numbers(value) for value in part.inputs[1:]]
+    numbers = [integers_of(value) for value in part.inputs[1:]]
     if part.inputs[0] is not x or len(numbers) < 3 or any(one is None or len(one) != 1 for one in numbers):
         return None
     start, end, axis, step = (one[0] for one in [*numbers, [1]][:4] if one is not None)
@@ -176,12 +176,6 @@ def _slice(part: ir.Node, x: ir.Value) -> tuple[int, int] | None:
     width = x.shape[3]
     assert isinstance(width, int)
     return (start, min(end, width)) if axis in (-1, 3) and step == 1 else None
-
-
-def _numbers(value: ir.Value | None) -> list[int] | None:
-    """Return the integers that a constant is."""
-    stored = value.const_value if value is not None else None
-    return None if stored is None else [int(number) for number in stored.numpy().ravel()]
 
 
 def _cached(graph: ir.Graph, before: ir.Node, twice: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:

@@ -244,10 +244,16 @@ def _from_minus_one(value: ir.Value, below: int) -> bool:
     return low == -1 and high is not None and high < below
 
 
+def integers_of(value: ir.Value | None) -> list[int] | None:
+    """Return the integers that a constant is; None for any other value."""
+    stored = None if value is None or value.const_value is None else value.const_value.numpy()
+    return [int(number) for number in stored.ravel()] if stored is not None and stored.dtype.kind == "i" else None
+
+
 def _integer(value: ir.Value) -> int | None:
     """Return the integer that a constant is; None for any other value."""
-    array = np.zeros(0) if value.const_value is None else value.const_value.numpy()
-    return int(array.item()) if array.dtype.kind == "i" and array.size == 1 else None
+    numbers = integers_of(value)
+    return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
 def _whole(value: ir.Value) -> int | None:

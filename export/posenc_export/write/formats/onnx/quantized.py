@@ -43,7 +43,7 @@ def store_in_blocks(model: Part, quantize: Quantize) -> None:
         key = id(value), across
         if key not in stored:
             matrix = value.const_value.numpy()
-            stored[key] = _stored(model.graph, f"{value.name}{'_T' * across}", matrix.T if across else matrix, quantize)
+            stored[key] = _store(model.graph, f"{value.name}{'_T' * across}", matrix.T if across else matrix, quantize)
         parts = stored[key]
         if parts is not None:
             _replace(model.graph, node, *parts)
@@ -88,7 +88,7 @@ def _weights(node: Part) -> tuple[Part, bool] | None:
     return (value, across) if is_matrix else None
 
 
-def _stored(graph: Part, name: str, matrix: Array, quantize: Quantize) -> tuple[Part, Part, Blocks] | None:
+def _store(graph: Part, name: str, matrix: Array, quantize: Quantize) -> tuple[Part, Part, Blocks] | None:
     """Store the blocks of a matrix in a graph; return them, or None where they do not stand for its numbers."""
     if matrix.dtype not in (np.float32, np.float16):
         return None

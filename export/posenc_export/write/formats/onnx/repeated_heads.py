@@ -26,7 +26,7 @@ SWAP = (0, 1, 3, 2)
 
 
 @dataclass(frozen=True)
-class Repeated:
+class SharedHeads:
     """Keys, or values, that are repeated.
 
     Args:
@@ -101,7 +101,7 @@ def share_heads(model: ir.Model) -> None:
         RemoveUnusedNodesPass()(model)
 
 
-def repeated_in(graph: ir.Graph) -> Iterator[Repeated]:
+def repeated_in(graph: ir.Graph) -> Iterator[SharedHeads]:
     """Yield keys and values that are repeated: by Unsqueeze, Expand and Reshape."""
     for reshape in graph:
         expand = maker_of(reshape.inputs[0], "Expand") if reshape.op_type == "Reshape" else None
@@ -120,7 +120,7 @@ def repeated_in(graph: ir.Graph) -> Iterator[Repeated]:
             continue
         alike = one == [*narrow[:2], 1, *narrow[2:]] and many == [*narrow[:2], groups, *narrow[2:]]
         if alike and joined == [narrow[0], int(count) * int(groups), *narrow[2:]] and int(groups) > 1:
-            yield Repeated(heads, result, int(count))
+            yield SharedHeads(heads, result, int(count))
 
 
 def size_of(size: int | ir.SymbolicDim) -> int | str:
@@ -134,7 +134,7 @@ def maker_of(value: ir.Value | None, op: str) -> ir.Node | None:
     return maker if maker is not None and maker.op_type == op else None
 
 
-def _products(repeated: Repeated) -> list[ir.Node]:
+def _products(repeated: SharedHeads) -> list[ir.Node]:
     """Return the products that what is repeated goes into; none where anything else takes it, too."""
     products = []
     for use in repeated.result.uses():
@@ -152,7 +152,7 @@ def _products(repeated: Repeated) -> list[ir.Node]:
     return products
 
 
-def _share(shapes: Shapes, product: ir.Node, repeated: Repeated) -> None:
+def _share(shapes: Shapes, product: ir.Node, repeated: SharedHeads) -> None:
     """Put a product with what is not repeated in the place of one with what is."""
     left, right, made = product.inputs[0], product.inputs[1], product.outputs[0]
     assert left is not None

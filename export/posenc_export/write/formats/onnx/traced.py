@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import io
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.common.errors import ExportFailed, check_machine, first_line
-from posenc_export.write.formats import Digests, WriteRequest, quiet
+from posenc_export.common.errors import ExportFailed
+from posenc_export.write.formats import Digests, WriteRequest
 from posenc_export.write.formats.capture import GRAPH, Findings
 from posenc_export.write.formats.libraries import replaced
 from posenc_export.write.formats.linspace import dynamic_linspace
-from posenc_export.write.formats.rewriting import shallow_copy
+from posenc_export.write.formats.tracing import trace_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-    from torch._ops import OpOverload
 
     from posenc.encoding import Encoding
     from posenc.ports import Port
@@ -96,24 +93,11 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
     """Return the model that one run of a module gives, without the shapes of that run."""
     import onnx
     import torch
-    from torch.jit._trace import TracerWarning
 
     export: Any = torch.onnx.export  # this exporter writes into memory, too, which its types do not say
     buffer = io.BytesIO()
-    with quiet(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
-        warnings.simplefilter("always")
-        try:
-            with _no_checks_of_rnns(), _no_print_of_graphs(), dynamic_linspace():
-                # a watched module fails where it asks for a number of a tensor
-                export(module if branches else watched(module), inputs, buffer, dynamo=False, **names)
-        except ExportFailed:
-            raise
-        except Exception as error:
-            check_machine(error)
-            raise ExportFailed(f"{NAME} failed: {first_line(error)}") from error
-    warned = [str(warning.message) for warning in caught if issubclass(warning.category, TracerWarning)]
-    if warned and not branches:
-        raise ExportFailed(f"{NAME} cannot see what the module does by a number: {warned[0].partition('.')[0]}")
+    with _no_checks_of_rnns(), _no_print_of_graphs(), dynamic_linspace():
+        trace_of(module, lambda seen: export(seen, inputs, buffer, dynamo=False, **names), NAME, branches=branches)
     model = onnx.load_from_string(buffer.getvalue())
     inputs_of_graph = [value.name for value in model.graph.input]
     if inputs_of_graph != names["input_names"]:
@@ -143,48 +127,6 @@ def _no_checks_of_rnns() -> Iterator[None]:
 
     with replaced(rnn.LSTM, CHECK, unchecked), replaced(rnn.RNNBase, CHECK, unchecked):
         yield
-
-
-def watched(module: nn.Module, by: str = NAME) -> nn.Module:
-    """Return a module that fails where it asks for numbers of a tensor without a warning of the tracer.
-
-    Args:
-        module: The module.
-        by: What traces it, for the error.
-    """
-    watched, forward = shallow_copy(module), module.forward
-
-    @wraps(forward)
-    def watching(*inputs: Tensor) -> object:
-        with _no_answers(by):
-            return forward(*inputs)
-
-    watched.forward = watching
-    return watched
-
-
-def _no_answers(by: str) -> AbstractContextManager[object]:
-    """Return a mode in which Python cannot ask for the numbers of a tensor where torch answers without a warning."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class NoAnswers(TorchDispatchMode):
-        """Refuses operators whose answer depends on data, but for sizes: int64 scalars that any operator may take."""
-
-        def __torch_dispatch__(
-            self,
-            func: OpOverload[..., object],
-            types: object,
-            args: Sequence[object] = (),
-            kwargs: Mapping[str, object] | None = None,
-        ) -> object:
-            scalar = args[0] if func is torch.ops.aten._local_scalar_dense.default else None
-            is_size = isinstance(scalar, torch.Tensor) and scalar.dtype == torch.int64
-            if torch.Tag.data_dependent_output in func.tags and not is_size:
-                raise ExportFailed(f"{by} cannot see what the module does by the numbers of a tensor")
-            return func(*args, **(kwargs or {}))
-
-    return NoAnswers()  # type: ignore[no-untyped-call]
 
 
 def _names(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> dict[str, object]:
