@@ -19,11 +19,13 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
+from helpers.in_process import InProcess, keep_torchlib
 from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, share_of, why_missing
 from posenc.registry import Registry
 from posenc.scheme import SCHEMES, Scheme
 from posenc_export.cli import main
 from posenc_export.proof.apart import parent
+from posenc_export.proof.exporter import asking
 from posenc_export.proof.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
@@ -130,15 +132,24 @@ def seed_tables() -> Any:
     return json.loads((DATA / "seed_tables.json").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _torchlib() -> Iterator[None]:
+    """Read torch.onnx's library once for all exports of a process: a twentieth of each small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        keep_torchlib(patch)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Validate bundles in the process of the test, but for a test that is marked `apart`.
+    """Validate bundles, and ask models, in the process of the test, but for a test that is marked `apart`.
 
     Users get processes of their own, which take seconds each to load torch; what runs in them is the same function.
     Tests that start `python -m posenc_export` have them too.
     """
     if not request.node.get_closest_marker("apart"):
         monkeypatch.setattr(parent, "validating", parent.in_process)
+        monkeypatch.setattr(asking, "Asking", InProcess)
 
 
 @pytest.fixture

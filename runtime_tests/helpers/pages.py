@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers.preloaded import commands as commands_of_a_loaded_process
+
 ROOT = Path(__file__).parents[2]
 LLAMA = """
 import torch
@@ -59,17 +63,27 @@ def commands(console: str) -> list[tuple[str, str]]:
     return [(command.strip(), output) for command, _, output in (one.partition("\n") for one in shown)]
 
 
-def run(words: list[str], folder: Path) -> str:
-    """Run a command as a user does for whom no runner has been built yet; return what it prints."""
-    bin_ = str(Path(sys.executable).parent)
-    env = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(folder / "cache")}
+def run(words: list[str], folder: Path, *, preloaded: bool = False) -> str:
+    """Run a command as a user does for whom no runner has been built yet; return what it prints.
+
+    Args:
+        words: The command.
+        folder: Where it runs.
+        preloaded: Whether its Python is a process that has loaded the libraries before.
+    """
+    places = [*([commands_of_a_loaded_process()] if preloaded else []), Path(sys.executable).parent, os.environ["PATH"]]
+    env = {**os.environ, "PATH": ":".join(map(str, places)), "XDG_CACHE_HOME": str(folder / "cache")}
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
 def play(page: str, folder: Path) -> Iterator[Scene]:
-    """Do in a folder what a page shows, in its order: write its titled files, run its programs and commands."""
+    """Do in a folder what a page shows, in its order: write its titled files, run its programs and commands.
+
+    The README's processes are new ones, as its readers have them.
+    """
+    preloaded = page != "README.md"
     shutil.copy(ROOT / "runtime_tests" / "data" / "configs" / "llama-3.1-8b.json", folder / "config.json")
     give(page, folder)
     shown = blocks(page)
@@ -79,11 +93,11 @@ def play(page: str, folder: Path) -> Iterator[Scene]:
             (folder / block.title).write_text(block.text)
         elif block.language == "python":
             (folder / "program.py").write_text(block.text)
-            printed = run([sys.executable, "program.py"], folder)
+            printed = run(["python", "program.py"], folder, preloaded=preloaded)
             yield Scene(block.text, after.text if after.language == "text" else "", printed)
         elif block.language == "console":
             for command, output in commands(block.text):
-                yield Scene(command, output, run(["bash", "-c", command], folder))
+                yield Scene(command, output, run(["bash", "-c", command], folder, preloaded=preloaded))
 
 
 def give(page: str, folder: Path) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import posenc_export
-from helpers.models.rotary import CONFIGS, DEEPSEEK, LONGROPE, Config, InProcess, question
+from helpers.in_process import InProcess
+from helpers.models.rotary import CONFIGS, DEEPSEEK, LONGROPE, Config, question
 from helpers.shared import Cli
 from posenc.ports import Feeds
 from posenc_export.bundle.folder import sha256
@@ -90,10 +91,7 @@ def config_file(folder: Path, content: Config) -> str:
 EXPORT = ("--dynamic", "-f", "onnx", "--runtime", "ort-cpu")
 
 
-def test_a_wrong_reading_is_refused_and_what_agrees_is_named(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
+def test_a_wrong_reading_is_refused_and_what_agrees_is_named(cli: Cli, tmp_path: Path) -> None:
     path = config_file(tmp_path, DEEPSEEK)
     result = cli("export", "--from-hf", path, "-p", "layout=halves", *EXPORT, "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
@@ -103,8 +101,7 @@ def test_a_wrong_reading_is_refused_and_what_agrees_is_named(
 
 
 @pytest.mark.exhaustive
-def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
+def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path) -> None:
     config = ModelConfig.of(CONFIGS["halves"])
     result = posenc_export.export(config, to=tmp_path / "out", **ONNX, head_dim=8)
     wrong = [v for v in result.verdicts if v.status == "fail"]
@@ -116,10 +113,7 @@ def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("positions", ["explicit", "implicit"])
-def test_a_table_is_held_where_it_is_meant_to_agree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, positions: str
-) -> None:
-    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
+def test_a_table_is_held_where_it_is_meant_to_agree(tmp_path: Path, positions: str) -> None:
     settings = {**ONNX, "mode": "baked", "positions": positions, "output": "cos_sin"}
     result = posenc_export.export(ModelConfig.of(LONGROPE), to=tmp_path / "out", **settings)
     assert result.passed
@@ -133,8 +127,7 @@ def test_a_table_is_held_where_it_is_meant_to_agree(
 
 
 @pytest.mark.exhaustive
-def test_both_sides_of_a_switch_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
+def test_both_sides_of_a_switch_are_asked(tmp_path: Path) -> None:
     content = {**LONGROPE, "original_max_position_embeddings": 1000}
     result = posenc_export.export(ModelConfig.of(content), to=tmp_path / "out", **ONNX)
     assert result.passed
@@ -190,6 +183,7 @@ def test_a_child_that_hangs_is_ended_and_its_model_not_asked(monkeypatch: pytest
 
 
 @pytest.mark.exhaustive
+@pytest.mark.apart
 def test_a_limit_that_ran_out_is_no_disagreement(cli: Cli, tmp_path: Path) -> None:
     assert ASK_TIMEOUT == TIMEOUT
     path = config_file(tmp_path, CONFIGS["halves"])
@@ -206,7 +200,6 @@ def test_a_crash_is_a_failed_row_and_never_ends_the_tool(tmp_path: Path, monkeyp
         raise AskingFailed("the process that asked the model ended with signal 11: no word")
 
     monkeypatch.setattr(InProcess, "answers", crash)
-    monkeypatch.setattr("posenc_export.proof.exporter.asking.Asking", InProcess)
     config = ModelConfig.of(CONFIGS["halves"])
     result = posenc_export.export(config, to=tmp_path / "out", formats=["onnx"], runtimes=["ort-cpu"])
     assert [(v.subject, v.check) for v in result.verdicts if v.status == "fail"] == [("config", "model")]

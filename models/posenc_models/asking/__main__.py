@@ -30,9 +30,15 @@ def main(folder: Path, seconds: float) -> None:
     bound_computing(seconds)
     bound_memory()
     question = pickle.loads((folder / "question.pickle").read_bytes())  # written by the process that started this one
-    model = _guarded(partial(model_of, question))
-    if sys.stdin.readline() and isinstance(model, OwnModel):
-        model = _guarded(partial(_answered, model, folder))
+    model = guarded(partial(model_of, question))
+    sys.stdin.readline()
+    write_answers(model, folder)
+
+
+def write_answers(model: OwnModel | Disagrees | str, folder: Path) -> None:
+    """Write the answers of a model to the calls of a folder, or why it has none."""
+    if isinstance(model, OwnModel) and (folder / "feeds.pickle").exists():
+        model = guarded(partial(_answered, model, folder))
     (folder / "model.json").write_text(json.dumps(_described(model)), encoding="utf-8")
 
 
@@ -77,7 +83,7 @@ def _answered(model: OwnModel, folder: Path) -> OwnModel:
     return model
 
 
-def _guarded(work: Callable[[], OwnModel]) -> OwnModel | Disagrees | str:
+def guarded(work: Callable[[], OwnModel]) -> OwnModel | Disagrees | str:
     """Return the result of some work, or in one line why there is none."""
     try:
         return work()

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc.ports import Array, Feeds
+from posenc.ports import Feeds
 from posenc.scheme import build
 from posenc.spec import Spec
 from posenc_models import read_config
-from posenc_models.asking import Question, model_of
-from posenc_models.asking.process import Answers, Asking
+from posenc_models.asking import Question
 
 Config = dict[str, Any]
 SMALL: Config = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
@@ -58,23 +57,3 @@ def feeds_of(asked: Question, last: int) -> Feeds:
     positions[..., 0] = last
     heads = (random.standard_normal((2, n, 9, width)).astype(np.float32) for n in (3, 2))
     return {**dict(zip("qk", heads, strict=True)), "positions": positions}
-
-
-class InProcess(Asking):
-    """Asks in this process: what the child would answer."""
-
-    def __init__(self, question: Question, library: str = "transformers", timeout: float = 0.0) -> None:
-        self.question = question
-
-    def answers(self, cases: Mapping[str, Feeds]) -> Answers:
-        model = model_of(self.question)
-        outputs: dict[str, Mapping[str, Array]] = {name: model.call(feeds) for name, feeds in cases.items()}
-        return Answers(
-            words=model.words,
-            library=model.library,
-            note=model.note,
-            amplitude=model.amplitude,
-            atol=model.atol,
-            permutation=model.permutation,
-            outputs=outputs,
-        )

@@ -1,0 +1,134 @@
+"""A process that has loaded torch, transformers and the commands, and forks itself for each command that tests play.
+
+`posenc`, `posenc-export` and `python FILE` of a page are then what they are, but for the seconds in which a new process
+loads libraries: half of what the pages of the documents took. The README is played by processes of users.
+"""
+
+import array
+import atexit
+import functools
+import json
+import os
+import runpy
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+CLIENT = """#!{python} -ISE
+import json, os, socket, sys
+
+words = [sys.argv[0].rpartition("/")[2], *sys.argv[1:]]
+if words[0] == "python" and (len(words) < 2 or words[1].startswith("-")):
+    os.execv({python!r}, [{python!r}, *words[1:]])
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [b"."], [0, 1, 2])
+    server.sendall(json.dumps([words, os.getcwd(), dict(os.environ)]).encode() + b"\\n")
+    os._exit(int(server.makefile().readline() or 70))
+"""
+
+
+@functools.cache
+def commands() -> Path:
+    """Start the process; return a folder of commands that it answers, to be first in PATH."""
+    folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    address = folder / "socket"
+    for name in ("posenc", "posenc-export", "python"):
+        (folder / name).write_text(CLIENT.format(python=sys.executable, address=str(address)))
+        (folder / name).chmod(0o755)
+    server = subprocess.Popen([sys.executable, __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    atexit.register(server.kill)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    return folder
+
+
+def load() -> None:
+    """Import what commands import, without a session of ONNX Runtime or a kernel of torch: no thread is started."""
+    import onnxruntime  # noqa: F401
+    import onnxscript  # noqa: F401
+    import torch.onnx._internal.exporter._core  # noqa: F401
+    import transformers.models.auto.modeling_auto  # noqa: F401
+
+    import posenc_export.proof.exporter
+    import posenc_export.proof.running.run
+    import posenc_export.write.formats.onnx  # noqa: F401
+    from posenc_export.cli import export, main
+    from posenc_export.proof.apart import parent
+
+    assert export
+    assert main
+    parent.validating = parent.in_process
+
+
+def serve(address: str) -> None:
+    """Answer one command after another until the tests end, and with them the standard input."""
+    load()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        print("ready", flush=True)
+        while sys.stdin not in select.select([server, sys.stdin], [], [])[0]:
+            client, _ = server.accept()
+            with client:
+                _, given, _, _ = socket.recv_fds(client, 1, 3)
+                words, folder, environment = json.loads(client.makefile().readline())
+                child = os.fork()
+                if not child:
+                    server.close()
+                    client.close()
+                    become(given, folder, environment)
+                    run(words)
+                for descriptor in given:
+                    os.close(descriptor)
+                _, status = os.waitpid(child, 0)
+                client.sendall(f"{os.waitstatus_to_exitcode(status) % 256}\n".encode())
+
+
+def become(descriptors: Any, folder: str, environment: dict[str, str]) -> None:
+    """Take the streams, the folder and the environment of the process that asks."""
+    for number, descriptor in enumerate(array.array("i", descriptors)):
+        os.dup2(descriptor, number)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def run(words: list[str]) -> None:
+    """Run a command to its end, as a new process does."""
+    name, *rest = words
+    status: object = 0
+    try:
+        if name == "python":
+            sys.argv = rest
+            sys.path[0] = str(Path(rest[0]).parent.resolve())
+            runpy.run_path(rest[0], run_name="__main__")
+        else:
+            from posenc_export import cli
+
+            sys.argv = [name, *rest]
+            (cli.export if name == "posenc-export" else cli.main)(prog_name=name)
+    except SystemExit as end:
+        status = end.code
+    except BaseException:  # a traceback and status 1, as Python itself gives
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(status or 0))  # type: ignore[call-overload]
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(sys.executable).parent)
+    serve(sys.argv[1])
