@@ -75,25 +75,51 @@ def form_of_variants(scheme: str, params: Parameters | None = None) -> tuple[str
     return ("dynamic" if computed else "baked"), "exact"
 
 
-def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DType, ...]:
-    """Every dtype of the smallest sample in one form where positions are as by default; else fewer.
+def forms_of(scheme: str) -> list[tuple[Any, Method]]:
+    """The forms that a scheme has, that of its variants first."""
+    forms = [
+        one for one in MODES if any(family_of(scheme, Spec(*one, p, MAX_LEN), smallest(scheme)) for p in POSITIONS)
+    ]
+    return sorted(forms, key=lambda one: one != form_of_variants(scheme))
+
+
+def smallest(scheme: str) -> Parameters:
+    return SCHEMES[scheme].samples[0]
+
+
+def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
+    """The dtypes of the smallest sample in a form, with positions given in a way.
+
+    Of forms, ways and dtypes each pair is there, in the place of every three: the next form begins with the next dtype,
+    and so does the next way. What a scheme is by default has those that no other of its forms and ways has.
+    """
+    forms = forms_of(scheme)
+    ways = sorted(POSITIONS, key=lambda one: one != SCHEMES[scheme].positions)
+    there = [
+        (form, way)
+        for form, way in product(forms, ways)
+        if family_of(scheme, Spec(*form, way, MAX_LEN), smallest(scheme))
+    ]
+    chosen = {one: DTYPES[(forms.index(one[0]) + ways.index(one[1])) % len(DTYPES)] for one in there}
+    here = (form_of(spec), cast("Positions", spec.positions))
+    rest = tuple(dtype for dtype in DTYPES if dtype not in chosen.values())
+    return (chosen[here], *(rest if here == there[0] else ()))
+
+
+def dtypes_of_variants(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DType, ...]:
+    """The dtypes of another sample, or another choice of a parameter, in a form, with positions given in a way.
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
     are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
     positions in other ways there, in one form: rows added to x, cosines and sines, and what has a switch or a center.
     """
-    smallest, usual = params == SCHEMES[scheme].samples[0], spec.positions == SCHEMES[scheme].positions
-    computed, one_form = spec.method != "trig", form_of(spec) == form_of_variants(scheme, params)
-    if not smallest and not _has_variants(family, spec) and not one_form:
+    one_form = form_of(spec) == form_of_variants(scheme, params)
+    if not _has_variants(family, spec) and not one_form:
         return ()
-    if usual:
-        return (
-            (DTYPES if one_form else DTYPES[:1])
-            if smallest
-            else DTYPES[: 2 if computed and family == "additive" else 1]
-        )
+    if spec.positions == SCHEMES[scheme].positions:
+        return DTYPES[: 2 if spec.method != "trig" and family == "additive" else 1]
     looks = family in ("additive", "cos_sin") or by_length(params) or "center" in params
-    return DTYPES[:1] if smallest or (looks and one_form) else ()
+    return DTYPES[:1] if looks and one_form else ()
 
 
 def combinations() -> Iterator[Any]:
@@ -103,12 +129,16 @@ def combinations() -> Iterator[Any]:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
             spec = Spec(mode, method, positions, MAX_LEN)
             family = family_of(scheme, spec, params)
-            for dtype in dtypes(scheme, family, spec, params) if family else ():
+            if not family:
+                continue
+            is_smallest = params == smallest(scheme)
+            of = dtypes(scheme, spec) if is_smallest else dtypes_of_variants(scheme, family, spec, params)
+            for dtype in of:
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
                 headers = family if family in FUNCTIONS else ""
                 choices = {family, (headers, mode), (headers, dtype)}
-                quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and bool(choices - seen)
+                quick = is_smallest and dtype in DTYPES[:2] and bool(choices - seen)
                 seen |= choices if quick else set()
                 marks = () if quick else (pytest.mark.exhaustive,)
                 yield pytest.param(scheme, replace(spec, dtype=dtype), params, id=name, marks=marks)

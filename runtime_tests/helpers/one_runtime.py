@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from helpers.combinations import form_of_variants
-from helpers.combinations import run as export_scheme
 from helpers.samples import Parameters, every_sample
+from helpers.shared import Once, written_once
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
@@ -23,9 +23,9 @@ SPECS = [
 """Every rope type and center; of other schemes the smallest sample."""
 
 
-def verdicts(scheme: str, spec: Spec, params: Parameters, folder: Path, name: str) -> dict[str, Verdict]:
-    """Export a scheme to ONNX, run one runtime on it, and return what it is found to do, by check."""
-    return verdicts_of(export_scheme(scheme, spec, params, folder, validate=False, formats=("onnx",)).folder, name)
+def verdicts(once: Once, scheme: str, spec: Spec, params: Parameters, name: str) -> dict[str, Verdict]:
+    """Run one runtime on the ONNX file of a scheme, and return what it is found to do, by check."""
+    return verdicts_of(written_once(once, scheme, spec, params), name)
 
 
 def verdicts_of(bundle: Path, name: str) -> dict[str, Verdict]:

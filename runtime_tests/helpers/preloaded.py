@@ -95,8 +95,7 @@ def become(descriptors: Any, folder: str, environment: dict[str, str]) -> None:
     """Take the streams, the folder and the environment of the process that asks."""
     for number, descriptor in enumerate(array.array("i", descriptors)):
         os.dup2(descriptor, number)
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
-    sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

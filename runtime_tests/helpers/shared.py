@@ -2,15 +2,21 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
+from posenc.parameters import Value
+from posenc.scheme import SCHEMES
 from posenc.spec import Spec
+from posenc_export.proof.exporter import ExportOptions, export_target
 from posenc_export.proof.runtimes import RUNTIMES, Missing
+from posenc_export.write.targets.scheme import scheme_target
 
 DATA = Path(__file__).parents[1] / "data"
 ROOT = Path(__file__).parents[2]
@@ -79,12 +85,25 @@ def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[An
 Once = Callable[[str, Callable[[Path], None]], Path]
 
 
-def sample_file(once: Once, name: str) -> Path:
-    """The ONNX file of a sample of the tables on phones and browsers, written once for all tests that read it."""
-    from scripts.old_runtimes import export
+def written_once(once: Once, scheme: str, spec: Spec, params: Mapping[str, Value]) -> Path:
+    """Return the ONNX bundle of a scheme, not validated, written once for all tests that read it: none changes it."""
+    spec = replace(spec, positions=spec.positions or SCHEMES[scheme].positions)
+    options = ExportOptions(("onnx",), validate=False)
+
+    def write(folder: Path) -> None:
+        export_target(lambda: scheme_target(scheme, spec, params, 0), options, folder / "bundle")
+
+    request = repr((scheme, spec, sorted(params.items())))
+    return once(f"written-{sha256(request.encode()).hexdigest()[:16]}", write) / "bundle"
+
+
+def sample_bundle(once: Once, name: str) -> Path:
+    """Return the bundle of a sample of the tables on phones and browsers, as `written_once` does."""
+    from scripts.old_runtimes import spec_of
     from scripts.phones import samples
 
-    return once(f"sample {name}", lambda folder: export(samples()[name], folder / "bundle")) / "bundle" / "model.onnx"
+    scheme, params, *_ = samples()[name]
+    return written_once(once, scheme, spec_of(samples()[name]), params)
 
 
 Sanitized = Callable[[str], Path]

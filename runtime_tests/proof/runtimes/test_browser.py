@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from helpers.one_runtime import verdicts
 from helpers.runner_tools import a_case
-from helpers.shared import Cli, need, one_of_each
+from helpers.shared import Cli, Once, need, one_of_each, sample_bundle
 from posenc.ports import Axis, Port, Values
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
@@ -21,14 +21,13 @@ from posenc_export.proof.runtimes.browser.client import PageGraph
 from scripts.browsers import RUNTIMES as NAMES
 from scripts.browsers import results
 from scripts.compat_table import BROWSERS, cells
-from scripts.old_runtimes import GOOD, export
+from scripts.old_runtimes import GOOD
 from scripts.phones import samples
 
 MEASURED = {(cell.file, cell.runtime): cell for cell in cells(BROWSERS)}
 QUICK = NAMES[:2]
 SMALL = ("t5_bias baked", "swin_bias baked", "rope baked")
-FIRST = sorted((name for name in samples() if name.endswith("baked")), key=lambda name: name not in SMALL)
-"""Baked samples: first those that take the least time."""
+"""Baked samples that take the least time; all are among those of the table."""
 
 
 def test_both_versions_are_known(small_bundle: Path) -> None:
@@ -45,28 +44,29 @@ def test_without_playwright_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
         RUNTIMES["browser-wasm"].check()
 
 
-@pytest.mark.parametrize("file", one_of_each(FIRST, lambda file: file if file in SMALL else ""))
-def test_a_sample_of_each_family_agrees(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize("file", SMALL)
+def test_a_sample_of_each_family_agrees(once: Once, file: str) -> None:
     for name in QUICK:
         need(name)
-    export(samples()[file], tmp_path)
-    found = results(tmp_path, QUICK)
+    found = results(sample_bundle(once, file), QUICK)
     assert set(found.values()) <= set(GOOD), found
     assert found["browser-wasm"] == found["browser-webgpu"], "with this adapter the bits are those of a CPU"
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("file", list(samples()))
-def test_the_table_says_what_is_so(tmp_path: Path, file: str) -> None:
+def test_the_table_says_what_is_so(once: Once, file: str) -> None:
     for name in NAMES:
         need(name)
-    export(samples()[file], tmp_path)
-    for name, words in results(tmp_path).items():
+    found = results(sample_bundle(once, file))
+    for name, words in found.items():
         cell = MEASURED.get((file, name))
         if cell is not None:  # a new scheme waits for the next table
             assert (words in GOOD) == cell.good, (name, words, cell.words)
         if name == "browser-wasm":
             assert words in GOOD
+    if file.endswith("baked"):
+        assert found["browser-wasm"] == found["browser-webgpu"], "with this adapter the bits are those of a CPU"
 
 
 def test_the_table_has_every_provider_and_each_hole_its_reason() -> None:
@@ -126,10 +126,10 @@ def test_after_an_exception_on_the_cpu_the_session_is_made_again(tmp_path: Path,
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp64"])
-def test_other_dtypes_agree_or_are_named(tmp_path: Path, name: str, dtype: DType) -> None:
+def test_other_dtypes_agree_or_are_named(once: Once, name: str, dtype: DType) -> None:
     need(name)
     spec = Spec("dynamic", "exact", "explicit", 70, dtype)
-    agrees = verdicts("rope", spec, {"head_dim": 16}, tmp_path, name)["agrees"]
+    agrees = verdicts(once, "rope", spec, {"head_dim": 16}, name)["agrees"]
     reason = OTHER_DTYPES.get((name, dtype), "")
     assert agrees.status == ("skip" if reason else "pass"), agrees.detail
     assert reason in agrees.detail

@@ -13,7 +13,7 @@ from onnx import helper
 from helpers import hostile_graphs
 from helpers.one_runtime import verdicts
 from helpers.runner_tools import a_case
-from helpers.shared import need
+from helpers.shared import Once, need
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
@@ -46,9 +46,9 @@ def put(bundle: Path, nodes: list[onnx.NodeProto], *constants: onnx.TensorProto)
         *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("sinusoidal", "t5_bias", "transformer_xl")),
     ],
 )
-def test_it_gives_the_bits_of_eager(tmp_path: Path, scheme: str) -> None:
+def test_it_gives_the_bits_of_eager(once: Once, scheme: str) -> None:
     need("mnn")
-    found = verdicts(scheme, Spec("dynamic", max_len=70), dict(SCHEMES[scheme].samples[0]), tmp_path, "mnn")
+    found = verdicts(once, scheme, Spec("dynamic", max_len=70), dict(SCHEMES[scheme].samples[0]), "mnn")
     assert found["agrees"].status == "pass", found["agrees"].detail
     eager = worst(found["agrees"].comparisons, "eager")
     assert eager is not None

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.combinations import run as export_scheme
 from helpers.one_runtime import SPECS, verdicts, verdicts_of
 from helpers.runner_tools import a_case
 from helpers.samples import Parameters
-from helpers.shared import Cli, need, one_of_each
+from helpers.shared import Cli, Once, need, one_of_each, written_once
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
@@ -28,12 +27,10 @@ ONNX = ["-f", "onnx", "-p", "d_model=8", "--max-len", "40"]
 
 
 @pytest.mark.parametrize(("scheme", "spec", "params"), one_of_each(SPECS, lambda _: ""))
-def test_they_give_the_bits_of_eager_or_say_why_not(
-    tmp_path: Path, scheme: str, spec: Spec, params: Parameters
-) -> None:
+def test_they_give_the_bits_of_eager_or_say_why_not(once: Once, scheme: str, spec: Spec, params: Parameters) -> None:
     for name in NAMES:
         need(name)
-    bundle = export_scheme(scheme, spec, params, tmp_path, validate=False, formats=("onnx",)).folder
+    bundle = written_once(once, scheme, spec, params)
     for name in NAMES:
         check_agrees(name, verdicts_of(bundle, name)["agrees"], scheme, spec, params)
 
@@ -54,19 +51,19 @@ def check_agrees(name: str, agrees: Verdict, scheme: str, spec: Spec, params: Pa
     assert (eager.max_abs == 0) == (RUNTIMES[name].same_bits or not divides)
 
 
-def test_an_output_that_is_a_look_up_alone_has_its_name(tmp_path: Path) -> None:
+def test_an_output_that_is_a_look_up_alone_has_its_name(once: Once) -> None:
     need("openvino")
     spec = Spec("baked", positions="explicit", max_len=40)
-    found = verdicts("timestep", spec, {"dim": 8, "steps": "int"}, tmp_path, "openvino")
+    found = verdicts(once, "timestep", spec, {"dim": 8, "steps": "int"}, "openvino")
     assert (found["agrees"].status, found["agrees"].detail) == ("pass", found["agrees"].detail)
 
 
 @pytest.mark.parametrize("name", one_of_each(NAMES, lambda _: ""))
 @pytest.mark.parametrize("dtype", one_of_each(["fp16", "bf16", "fp64"], lambda _: ""))
-def test_other_dtypes_agree_or_are_refused(tmp_path: Path, name: str, dtype: DType) -> None:
+def test_other_dtypes_agree_or_are_refused(once: Once, name: str, dtype: DType) -> None:
     need(name)
     spec = Spec("dynamic", "exact", "explicit", 70, dtype)
-    agrees = verdicts("rope", spec, {"head_dim": 16}, tmp_path, name)["agrees"]
+    agrees = verdicts(once, "rope", spec, {"head_dim": 16}, name)["agrees"]
     reasons = {
         ("openvino", "fp64"): "OpenVINO computes on CPUs in float32 what is float64 in this graph",
         ("onnxruntime-web", "bf16"): NO_HALF,
@@ -78,11 +75,11 @@ def test_other_dtypes_agree_or_are_refused(tmp_path: Path, name: str, dtype: DTy
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
-def test_masks_and_offsets(tmp_path: Path, name: str) -> None:
+def test_masks_and_offsets(once: Once, name: str) -> None:
     need(name)
     for positions in ("mask", "offset"):
         spec = Spec("dynamic", "exact", positions, 70)
-        found = verdicts("sinusoidal", spec, {"d_model": 16}, tmp_path / positions, name)
+        found = verdicts(once, "sinusoidal", spec, {"d_model": 16}, name)
         assert found["agrees"].status == "pass", found
         beyond = positions == "offset"  # a mask beyond the end is too large to be tried, one of another length is
         assert found["refusal"].status == ("skip" if beyond and RUNTIMES[name].lenient else "pass")

@@ -19,7 +19,7 @@ from helpers.combinations import by_length
 from helpers.one_runtime import SPECS, verdicts
 from helpers.runner_tools import a_case
 from helpers.samples import Parameters
-from helpers.shared import Cli, need, one_of_each
+from helpers.shared import Cli, Once, need, one_of_each, written_once
 from posenc.ports import Array, Feeds
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Mode, Positions, Spec
@@ -66,10 +66,10 @@ def is_gone(number: int) -> bool:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("scheme", "spec", "params"), {one[0]: one for one in SPECS}.values())
 def test_it_gives_the_bits_of_eager_or_names_what_it_does_not_load(
-    tmp_path: Path, scheme: str, spec: Spec, params: Parameters
+    once: Once, scheme: str, spec: Spec, params: Parameters
 ) -> None:
     need("tract")
-    found = verdicts(scheme, spec, params, tmp_path, "tract")
+    found = verdicts(once, scheme, spec, params, "tract")
     agrees = found["agrees"]
     if agrees.status == "skip":
         assert agrees.detail.startswith("tract cannot load model.onnx: ")
@@ -95,19 +95,20 @@ WRITTEN: list[tuple[str, Mode, Positions, Parameters]] = [
 
 
 @pytest.mark.parametrize(("scheme", "mode", "positions", "params"), one_of_each(WRITTEN, lambda _: ""))
-def test_forms_that_it_loads(tmp_path: Path, scheme: str, mode: Mode, positions: Positions, params: Parameters) -> None:
+def test_forms_that_it_loads(once: Once, scheme: str, mode: Mode, positions: Positions, params: Parameters) -> None:
     need("tract")
-    found = verdicts(scheme, Spec(mode, positions=positions, max_len=70), params, tmp_path, "tract")
+    spec = Spec(mode, positions=positions, max_len=70)
+    found = verdicts(once, scheme, spec, params, "tract")
     assert {verdict.status for verdict in found.values()} == {"pass"}, found
-    nodes = onnx.load(next(tmp_path.rglob("model.onnx"))).graph.node
+    nodes = onnx.load(written_once(once, scheme, spec, params) / "model.onnx").graph.node
     assert not [node for node in nodes if node.op_type == "Split" and len(node.input) > 1]
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp64"])
-def test_other_dtypes_agree_or_are_refused(tmp_path: Path, dtype: DType) -> None:
+def test_other_dtypes_agree_or_are_refused(once: Once, dtype: DType) -> None:
     need("tract")
-    agrees = verdicts("rope", Spec("dynamic", "exact", "explicit", 70, dtype), {"head_dim": 16}, tmp_path, "tract")
+    agrees = verdicts(once, "rope", Spec("dynamic", "exact", "explicit", 70, dtype), {"head_dim": 16}, "tract")
     half = dtype == "bf16"
     assert (agrees["agrees"].status, agrees["agrees"].detail) == (
         ("skip", NO_HALF) if half else ("pass", agrees["agrees"].detail)

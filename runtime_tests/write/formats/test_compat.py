@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import posenc
-from helpers.shared import ROOT, Cli, Once, one_of_each, sample_file
+from helpers.shared import ROOT, Cli, Once, one_of_each, sample_bundle
 from posenc.scheme import SCHEMES
 from posenc_export.write.formats import OPSETS
 from posenc_export.write.formats.onnx import loading, read_onnx
@@ -83,7 +83,9 @@ def test_the_table_has_files_of_every_scheme_and_is_of_every_family_and_release(
     "name", one_of_each(list(samples()), lambda name: name in ("sincos_2d dynamic", "swin_bias baked"))
 )
 def test_what_is_claimed_of_phones_is_what_was_measured(once: Once, name: str) -> None:
-    known = tuple(one for one in phone_claims(read_onnx(sample_file(once, name))) if one.loads != "not known")
+    known = tuple(
+        one for one in phone_claims(read_onnx(sample_bundle(once, name) / "model.onnx")) if one.loads != "not known"
+    )
     of_those = [cell for cell in ON_PHONES if cell.runtime in {claim.runtime for claim in known}]
     assert contradictions(known, name, of_those) == []
 

@@ -4,7 +4,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.shared import Once, one_of_each, sample_file
+from helpers.shared import Once, one_of_each, sample_bundle
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.browsers import RUNS_IN, browser_claims
 from scripts.compat_table import BROWSERS, cells
@@ -21,7 +21,7 @@ def model(name: str, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("name", one_of_each(list(samples()), lambda name: name in ("rope baked", "sine_2d dynamic")))
 def test_what_is_claimed_of_browsers_is_what_was_measured(once: Once, name: str) -> None:
-    claimed = {claim.runtime: claim for claim in browser_claims(read_onnx(sample_file(once, name)))}
+    claimed = {claim.runtime: claim for claim in browser_claims(read_onnx(sample_bundle(once, name) / "model.onnx"))}
     for cell in (one for one in IN_BROWSERS if one.file == name):
         loads = claimed[cell.runtime].loads
         assert loads in ("not known", "yes" if cell.good else "no"), (cell, claimed[cell.runtime])
