@@ -1,7 +1,7 @@
 """Steps of decoding, ours beside others: run by hand, not by pytest.
 
 python bench_decode.py --python PYTHON --genai PYTHON           prints how long a step takes, and the ratios
-python bench_decode.py --python PYTHON --genai PYTHON --write   puts the tables into docs/reference/measured/whole-models.md
+python bench_decode.py --python PYTHON --genai PYTHON --write   puts the tables into docs/reference/measured/models.md
 
 `loading/peer_files.py` says what these environments have. Everything runs on one thread, by turns, and the ratio is
 that of the medians of one run. The first table has our C++ class beside onnxruntime-genai, on the file of its own
@@ -31,7 +31,7 @@ from posenc_export.common.markdown import table
 from scripts.loading.peer_files import Others, add_pythons, file_in, genai, optimum, ours
 from scripts.loading.small_llama import save
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 STEPS_OF_GENAI = Path(__file__).parent / "loading" / "genai_steps.py"
 PROMPT, STEPS, ROUNDS, PASTS = 64, 128, 7, (128, 512)
 SOURCE = """
@@ -182,7 +182,7 @@ def main() -> None:
     """Measure, print, and put the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_pythons(parser)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/measured/models.md")
     options = parser.parse_args()
     others = Others(options.python, options.genai)
     first: list[list[str]] = []

@@ -1,7 +1,7 @@
 """Seconds and memory of writing a model of half a billion parameters, beside others: run by hand, not by pytest.
 
 python bench_export.py --python PYTHON --genai PYTHON           writes the model with each, and prints what it took
-python bench_export.py --python PYTHON --genai PYTHON --write   puts the table into docs/reference/measured/whole-models.md
+python bench_export.py --python PYTHON --genai PYTHON --write   puts the table into docs/reference/measured/models.md
 
 `loading/peer_files.py` says what these environments have. The model has the sizes of Qwen2 0.5B, and weights at random.
 Each command runs once, by turns, in a process of its own; its memory is the peak of the resident pages of the largest
@@ -27,7 +27,7 @@ from helpers.made_parts import put_part
 from posenc_export.common.markdown import table
 from scripts.loading.peer_files import CLEAN, THEIRS, Others, add_pythons
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 GB = 10**9
 THREADS = "2"
 BARE, PROVED = "posenc, `--no-validate`", "posenc, `--proof quick`"
@@ -127,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_pythons(parser)
     parser.add_argument("--only", action="append", metavar="TEXT", help="rows whose name has this text")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write measures every row: give no --only with it")

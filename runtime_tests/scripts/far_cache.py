@@ -1,7 +1,7 @@
 """Keys that whole models cache far out, as five exporters write them, against float64: run by hand, not by pytest.
 
 python far_cache.py --python PYTHON --genai PYTHON           writes a tiny Llama with each, and prints the errors
-python far_cache.py --python PYTHON --genai PYTHON --write   puts the table into docs/reference/measured/whole-models.md
+python far_cache.py --python PYTHON --genai PYTHON --write   puts the table into docs/reference/measured/models.md
 
 `loading/peer_files.py` says what these environments have. A token goes in at a position; what comes out is the key of
 the first layer that the next step would read. Float64 is NumPy, by the formula: the norm, the projection and the
@@ -29,7 +29,7 @@ from posenc_export.common.markdown import table
 from scripts.loading.peer_files import PEERS, Others, add_pythons, file_in
 from scripts.loading.small_llama import THETA, save
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 POSITIONS = (0, 8_000, 100_000)
 TOKEN = 65
 LAYER = "model.layers.0"
@@ -105,7 +105,7 @@ def main() -> None:
     """Write, measure, print, and put the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_pythons(parser)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
     options = parser.parse_args()
     rows, others = {}, Others(options.python, options.genai)
     with tempfile.TemporaryDirectory() as place:

@@ -1,7 +1,7 @@
 """What half precision costs a whole model, by where its text begins: run by hand, not by pytest.
 
 python runtime_tests/scripts/half_precision.py                trains a small Llama on a book, and prints the table
-python runtime_tests/scripts/half_precision.py --write        puts it into docs/reference/measured/whole-models.md
+python runtime_tests/scripts/half_precision.py --write        puts it into docs/reference/measured/models.md
 
 Rotary positions are relative, so that a text means the same wherever it begins: what differs is what a model's own
 arithmetic loses. Each way to have the model in half is led along 200 tokens that float32 writes with exact positions.
@@ -32,7 +32,7 @@ from posenc_export.common.markdown import table
 from posenc_models import ModelFolder
 
 ROOT = Path(__file__).parents[2]
-PAGE, TEXT = ROOT / "docs" / "reference" / "measured" / "whole-models.md", ROOT / "runtime_tests" / "data" / "alice.txt"
+PAGE, TEXT = ROOT / "docs" / "reference" / "measured" / "models.md", ROOT / "runtime_tests" / "data" / "alice.txt"
 STARTS = (0, 8_000, 60_000)
 TOKENS, PROMPT = 200, 24
 STEPS, BATCH, LENGTH = 150, 8, 64
@@ -180,7 +180,7 @@ def summary(found: Mapping[tuple[str, str], list[Cost]]) -> str:
 def main() -> None:
     """Train, measure, print, and put the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Whole models in the programs of others, and in our own class: run by hand, not by pytest.
 
 python loaders.py --python PYTHON --npm DIR           exports each model, and prints what came of it
-python loaders.py --python PYTHON --npm DIR --write   puts the table into docs/reference/measured/whole-models.md
+python loaders.py --python PYTHON --npm DIR --write   puts the table into docs/reference/measured/models.md
 
 PYTHON is that of an environment of its own (pip install torch==2.13.0 optimum-onnx==0.1.0 optimum==2.1.0
 transformers==4.57.6 onnxruntime==1.31.1 onnxruntime-genai==0.18.0 diffusers==0.35.2), and DIR a folder in which
@@ -32,7 +32,7 @@ from posenc_export.bundle.manifest import Generation
 from posenc_export.common.markdown import table
 from scripts.loading.byte_tokenizer import END, PAD, VOCABULARY, save_tokenizer
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 PROGRAMS = Path(__file__).parent / "loading"
 TEXT = "Alice was beginning to get very tired"
 FOLDERS: dict[str, Small] = {
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"a model of {', '.join(FOLDERS)} (default: all)")
     parser.add_argument("--python", type=Path, required=True, help="a Python with optimum-onnx and onnxruntime-genai")
     parser.add_argument("--npm", type=Path, required=True, help="a folder with transformers.js")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
     options = parser.parse_args()
     loaders = Loaders(options.python, options.npm.resolve())
     rows = []

@@ -3,7 +3,7 @@
 python runtime_tests/scripts/model_folders.py                 exports every model, and prints what came of it
 python runtime_tests/scripts/model_folders.py llama T5        exports these: a model type, or the title of a refused one
 python runtime_tests/scripts/model_folders.py --keep FILE     goes on with what FILE has, and keeps the rest there
-python runtime_tests/scripts/model_folders.py --write         puts the tables into docs/reference/measured/whole-models.md
+python runtime_tests/scripts/model_folders.py --write         puts the tables into docs/reference/measured/models.md
 
 Each command is a process of its own, which ends after 900 seconds. What a decoder writes is compared apart from the
 project, too: with the tokens of the untouched model's own `generate`. It takes an hour on two cores.
@@ -38,7 +38,7 @@ from posenc_export.common.markdown import table
 if TYPE_CHECKING:
     from posenc_export.bundle.manifest import Generation, Manifest
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 SECONDS = 900
 HEAD = ("model", "type", "task", "verdict", "error against float64", "tokens", "`generate`", "seconds", "bytes")
 
@@ -271,7 +271,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a model type, or a refused one's title (default: all)"
     )
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/measured/models.md")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
     options = parser.parse_args()
     unknown = set(options.names) - set(MODELS) - set(REFUSED)

@@ -2,7 +2,7 @@
 
 python runtime_tests/scripts/model_formats.py               exports models in both formats, and prints what came of it
 python runtime_tests/scripts/model_formats.py llama t5      exports these model types
-python runtime_tests/scripts/model_formats.py --write       puts the table into docs/reference/measured/whole-models.md
+python runtime_tests/scripts/model_formats.py --write       puts the table into docs/reference/measured/models.md
 
 Each command is a process of its own. It takes half an hour on two cores.
 """
@@ -22,7 +22,7 @@ from helpers.model_folders import MODELS, Small
 from posenc_export.common.markdown import table
 from scripts.model_folders import command
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 KINDS = (
     *("llama", "qwen3", "gemma3_text", "mixtral", "gpt2", "falcon", "bloom"),
     *("bert", "modernbert", "vit", "swin", "t5", "whisper"),
@@ -48,7 +48,7 @@ def main() -> None:
     """Measure, print, and put the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", metavar="TYPE", help="a model type (default: a dozen of them)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
     options = parser.parse_args()
     rows = []
     for small in map(MODELS.__getitem__, options.kinds or KINDS):

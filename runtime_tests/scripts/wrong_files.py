@@ -1,7 +1,7 @@
 """Whole models that somebody exported wrongly, each given to `posenc prove FILE --model FOLDER`: run by hand.
 
 python wrong_files.py --python PYTHON --genai PYTHON           proves every file, and prints what came of it
-python wrong_files.py --python PYTHON --genai PYTHON --write   puts the table into docs/reference/measured/whole-models.md
+python wrong_files.py --python PYTHON --genai PYTHON --write   puts the table into docs/reference/measured/models.md
 
 A wrong file is a right one of a model that differs in one thing, with the same weights: the rotary base, a window, a
 layer that does not rotate. What no config says is changed in the graph: a mask or positions that nothing reads. Right
@@ -30,7 +30,7 @@ from helpers.made_parts import put_part
 from posenc_export.common.markdown import table
 from scripts.loading.peer_files import PEERS, Others, add_pythons, file_in, ours
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "whole-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 SIZES: Mapping[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 32,
@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="FAULT", help=f"one of {', '.join(FAULTS)} (default: all)")
     add_pythons(parser)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/whole-models.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
     options = parser.parse_args()
     others, rows = Others(options.python, options.genai), []
     with tempfile.TemporaryDirectory() as place:

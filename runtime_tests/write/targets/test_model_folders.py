@@ -36,7 +36,7 @@ from posenc_export.write.targets import room_for_models
 from posenc_models import ModelFolder
 
 CERTIFIED = ("llama", "gemma3_text", "bloom", "vit", "deepseek_v3")
-"""Models that tests export, one of each kind; a script exports the whole list, for docs/reference/measured/whole-models.md."""
+"""Models that tests export, one of each kind; a script exports them all, for docs/reference/measured/models.md."""
 
 
 def saved(once: Once, kind: str) -> Path:
