@@ -15,7 +15,7 @@ from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
-from posenc_models.whole.weights import count_weights
+from posenc_models.whole.weights import sizes_of_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -73,6 +73,7 @@ class ModelFolder:
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
         parameters: how many numbers its weights hold.
+        largest: how many of them its largest weight holds.
         quantize: what the weights of linear layers are rounded to; None for nothing.
     """
 
@@ -84,6 +85,7 @@ class ModelFolder:
     part: str = ""
     dtype: DType = "fp32"
     parameters: int = 0
+    largest: int = 0
     quantize: Quantize | None = None
 
     @classmethod
@@ -126,9 +128,17 @@ class ModelFolder:
         chosen = task_of(task, config) if task else _task_of(path, config)
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
-        count = count_weights(path)
-        origin = "--task" if task else "architectures"
-        return cls(path, config, chosen, origin, dtype=dtype, parameters=count, quantize=quantize)
+        sizes = sizes_of_weights(path)
+        return cls(
+            path,
+            config,
+            chosen,
+            origin="--task" if task else "architectures",
+            dtype=dtype,
+            parameters=sum(sizes),
+            largest=max(sizes, default=0),
+            quantize=quantize,
+        )
 
     @property
     def precision(self) -> str:

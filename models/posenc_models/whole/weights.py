@@ -1,4 +1,4 @@
-"""The files of weights in a model's folder: whether all are there, and whole, and how many numbers they hold.
+"""The files of weights in a model's folder: whether all are there, and whole, and the sizes of their tensors.
 
 torch is not loaded, and of a file its head alone is read.
 """
@@ -13,12 +13,12 @@ from posenc.weight_index import weight_map
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def count_weights(folder: Path) -> int:
-    """Return how many numbers the weights of a folder hold.
+def sizes_of_weights(folder: Path) -> list[int]:
+    """Return how many numbers each tensor of a folder's weights holds.
 
     Raises ValueError, in one line, where files of weights are missing, cut off, or no safetensors.
     """
-    return sum(map(_count, _files(folder)))
+    return [size for path in _files(folder) for size in _sizes(path)]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -34,15 +34,15 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names)]
 
 
-def _count(path: Path) -> int:
-    """Return how many numbers a file of weights holds; raise ValueError where it cannot be read."""
+def _sizes(path: Path) -> list[int]:
+    """Return how many numbers each tensor of a file holds; raise ValueError where it cannot be read."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise ValueError("a model's folder takes transformers: pip install transformers") from None
     try:
         with safe_open(path, framework="numpy") as tensors:
-            return sum(prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+            return [prod(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
     except FileNotFoundError:
         raise ValueError(f"{path} cannot be read: there is no such file") from None
     except (SafetensorError, OSError) as error:

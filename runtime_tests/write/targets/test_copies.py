@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from posenc_export.common.errors import BadInput
 from posenc_export.write.targets.copies import Copies
+from posenc_export.write.targets.float64 import call_in_float64
 
 
 class Tied(nn.Module):
@@ -33,6 +35,34 @@ def test_a_module_is_widened_once_and_only_where_it_is_asked_for() -> None:
     assert {str(tensor.dtype) for tensor in one.state_dict().values()} == {"torch.float64", "torch.int64"}
     assert torch.equal(one.first.weight, module.first.weight.double())
     assert {str(tensor.dtype) for tensor in module.state_dict().values()} == {"torch.float32", "torch.int64"}
+
+
+class Words(nn.Module):
+    """An embedding that is the head, too, with a norm between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.norm, self.head = nn.Embedding(7, 5), nn.LayerNorm(5), nn.Linear(5, 7)
+        self.head.weight = self.words.weight
+        self.register_buffer("scale", torch.rand(5))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.norm(self.words(ids) * self.scale))
+        return logits.to(self.head.weight.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_weights_that_are_widened_one_by_one_give_the_bits_of_a_copy(dtype: torch.dtype) -> None:
+    module = Words().to(dtype)
+    ids = np.array([[1, 6, 0], [3, 3, 2]])
+    at_once, by_weight = (Copies(module, lambda: module, by_weight) for by_weight in (False, True))
+    (expected,) = call_in_float64(at_once.wide(), [ids])
+    one: Any = by_weight.wide()
+    (actual,) = call_in_float64(one, [ids], by_weight=True)
+    assert (actual.dtype, actual.tobytes()) == (np.float64, expected.tobytes())
+    assert one.words.weight is module.words.weight, "no copy of the weights is held"
+    assert "double" not in vars(by_weight)
 
 
 class Uncopied(nn.Linear):

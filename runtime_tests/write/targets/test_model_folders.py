@@ -258,9 +258,12 @@ def test_an_output_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> Non
 
 
 def large(place: Path, count: int) -> Path:
-    """A folder whose file of weights says that it has so many numbers in half precision, and holds none of them."""
+    """A folder whose ten weights say that they have so many numbers in half precision; it holds none of them."""
     folder = folder_of(place, CONFIG, weights=False)
-    head = json.dumps({"w": {"dtype": "F16", "shape": [count], "data_offsets": [0, 2 * count]}}).encode()
+    part = count // 10
+    ends = [(2 * part * number, 2 * part * (number + 1)) for number in range(10)]
+    parts = {f"w{number}": {"dtype": "F16", "shape": [part], "data_offsets": end} for number, end in enumerate(ends)}
+    head = json.dumps(parts).encode()
     with (folder / "model.safetensors").open("wb") as file:
         file.write(len(head).to_bytes(8, "little") + head)
         file.truncate(8 + len(head) + 2 * count)  # zeros that take no room
@@ -269,7 +272,8 @@ def large(place: Path, count: int) -> Path:
 
 def test_a_model_that_memory_does_not_hold_is_said_before_torch_loads(tmp_path: Path) -> None:
     line = refused_without_torch("--model", str(large(tmp_path / "model", 10**11)))
-    assert re.search(r"model: 400\.0 GB of weights; needs 1300 GB of memory, and [\d.]+ GB are free$", line), line
+    words = r"needs 580 GB of memory, with weights in float64 one by one, which takes longer \(all at once: 1300 GB\)"
+    assert re.search(rf"model: 400\.0 GB of weights; {words}, and [\d.]+ GB are free$", line), line
 
 
 def test_a_class_in_cpp_is_for_models_of_one_graph(tmp_path: Path) -> None:
@@ -287,6 +291,9 @@ def test_a_disk_that_is_too_small_is_said(tmp_path: Path, monkeypatch: pytest.Mo
         room_for_models.check_room_for(folder, tmp_path / "whole", lambda line: None)
 
 
+BY_WEIGHT = "with weights in float64 one by one, which takes longer"
+
+
 @pytest.mark.parametrize(
     ("count", "dtype", "is_copied", "lines"),
     [
@@ -294,12 +301,14 @@ def test_a_disk_that_is_too_small_is_said(tmp_path: Path, monkeypatch: pytest.Mo
         (10**9, "bf16", True, ["2.0 GB of weights; needs 14 GB of memory"]),
         (10**9, "fp16", False, ["2.0 GB of weights; needs 3 GB of memory"]),
         (10**8, "fp32", True, []),
+        (2 * 10**9, "fp32", True, [f"8.0 GB of weights; needs 12 GB of memory, {BY_WEIGHT} (all at once: 26 GB)"]),
+        (2 * 10**9, "fp32", False, ["8.0 GB of weights; needs 12 GB of memory"]),
     ],
 )
 def test_what_a_large_model_takes_is_said_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, count: int, dtype: DType, is_copied: bool, lines: list[str]
 ) -> None:
-    monkeypatch.setattr(room_for_models, "free_memory", lambda: 10**12)
+    monkeypatch.setattr(room_for_models, "free_memory", lambda: 20 * 10**9)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**12, 0, 10**12))
     said: list[str] = []
     folder = ModelFolder.load(large(tmp_path / "model", count), dtype=dtype)

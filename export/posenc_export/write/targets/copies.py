@@ -19,12 +19,13 @@ class Copies:
     Args:
         module: The module.
         again: Makes another where it cannot be copied.
+        by_weight: Whether there is no copy in float64: each weight is widened when an operator reads it, and left.
 
     Raises BadInput where neither makes another module.
     """
 
-    def __init__(self, module: nn.Module, again: Callable[[], nn.Module]) -> None:
-        self.module, self.again = module, again
+    def __init__(self, module: nn.Module, again: Callable[[], nn.Module], by_weight: bool = False) -> None:
+        self.module, self.again, self.by_weight = module, again, by_weight
         self.can_copy = True
         try:
             _copied(module)
@@ -47,7 +48,9 @@ class Copies:
         return _copied(self.module) if self.can_copy else self.again()
 
     def wide(self) -> nn.Module:
-        """Return a copy in float64."""
+        """Return a copy to be called in float64, whose weights are that already unless they are widened one by one."""
+        if self.by_weight:
+            return self.fresh()
         return _copied(self.double) if self.can_copy else self.again().double()
 
 

@@ -34,14 +34,18 @@ MAX_LETTERS = 200
 class Widening(TorchDispatchMode):
     """Runs each operator in float64, whatever dtype it is asked for, or given tensors of.
 
+    Args:
+        by_weight: Whether parameters are widened for the operator that reads them, and not held until the call ends.
+
     Attributes:
         failed: The first operator that does not run so, with the reason.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self) -> None:
+    def __init__(self, by_weight: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.by_weight = by_weight
         self.failed = ""
         self._twins: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -59,6 +63,8 @@ class Widening(TorchDispatchMode):
             # an exact bit pattern of float32 means nothing in float64
             if func is torch.ops.aten.view.dtype and _reads_bits(*args[:2]):
                 raise TypeError("it reads the bits of numbers, which are others in float64")
+            if self.by_weight and func is torch.ops.aten.embedding.default:
+                return pytree.tree_map(_result, func(*args, **(kwargs or {})))  # rows are taken, and nothing computed
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))
             return pytree.tree_map(_result, func(*wide_args, **wide_kwargs))
         except Exception as error:
@@ -71,6 +77,8 @@ class Widening(TorchDispatchMode):
             return WIDE.get(value, value)
         if not isinstance(value, Tensor) or value.dtype not in WIDE:
             return value
+        if self.by_weight and isinstance(value, nn.Parameter):
+            return value.detach().to(WIDE[value.dtype])
         # once for each tensor: a call may write into it, and read what it wrote
         if id(value) not in self._twins:
             self._twins[id(value)] = (value, value.to(WIDE[value.dtype]))
@@ -101,18 +109,23 @@ class OwnReference:
         """Return the outputs in float64; raise NoReference where the module does not run in it."""
         # astype copies: the module may write into its inputs
         args = [feeds[port.name].astype(np.float64 if port.dtype in FLOATS else port.dtype) for port in self.ports]
-        outputs = call_in_float64(self.copies.wide(), args)
+        outputs = call_in_float64(self.copies.wide(), args, self.copies.by_weight)
         if len(outputs) != len(self.outputs):
             raise NoReference(f"in float64 the module gives {len(outputs)} outputs, not {len(self.outputs)}")
         return {port.name: out for port, out in zip(self.outputs, outputs, strict=True)}
 
 
-def call_in_float64(module: nn.Module, args: Sequence[Array]) -> list[Array]:
-    """Call a module of float64 weights on arrays, into which it may write.
+def call_in_float64(module: nn.Module, args: Sequence[Array], by_weight: bool = False) -> list[Array]:
+    """Call a module on arrays, into which it may write, with all numbers in float64.
+
+    Args:
+        module: Its weights are float64, or widened one by one.
+        args: What goes in.
+        by_weight: Whether weights are widened one by one: a large model then takes the memory of one more weight.
 
     Raises NoReference, with the operator, where it does not run in float64.
     """
-    widening = Widening()
+    widening = Widening(by_weight)
     try:
         with _float64_by_default(), widening:
             return call_on_arrays(module, args)

@@ -176,6 +176,7 @@ def own_encoding(
     again: Callable[[], nn.Module],
     *,
     names: Sequence[str] = (),
+    by_weight: bool = False,
 ) -> Encoding:
     """Describe a user's module: its outputs follow from runs at a few sizes, its reference is itself in float64.
 
@@ -188,18 +189,19 @@ def own_encoding(
         seed: For the numbers that go in.
         again: Makes another where the module cannot be copied.
         names: Those of its outputs; by default y, or y0, y1 and so on.
+        by_weight: Whether the reference widens one weight after the other, where memory does not hold all in float64.
     """
     from posenc_export.write.targets.calling import in_a_row
     from posenc_export.write.targets.float64 import OwnReference
 
     # outputs and reference are not known before the module ran
     draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, NO_TABLES)
-    copies = Copies(module, again)
+    copies = Copies(module, again, by_weight)
     sizes = probe_sizes(draft, max_len)[0]
     # exporters want inputs by position and tensors in a row
     wrap = in_a_row(copies.fresh(), ports, lambda fresh: called(fresh, ports, sizes, seed))
     if wrap is not None:
-        copies = Copies(wrap(module), lambda: wrap(again()))
+        copies = Copies(wrap(module), lambda: wrap(again()), by_weight)
         draft = replace(draft, module=copies.module)
     outputs = outputs_of(copies.fresh, draft, max_len, seed)
     if names and len(names) != len(outputs):

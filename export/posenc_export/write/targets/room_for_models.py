@@ -26,25 +26,38 @@ class Needs:
 
     Args:
         weights: the file that is written.
-        memory: at the peak.
+        memory: at the peak, with a copy of the weights in float64.
+        least: at the peak, where the reference widens one weight after the other.
     """
 
     weights: int
     memory: int
+    least: int
 
     def __str__(self) -> str:
         return f"{self.weights / GB:.1f} GB of weights; needs {self.memory / GB:.0f} GB of memory"
+
+    def by_weight(self) -> str:
+        """Return in words what is needed without a copy in float64."""
+        return (
+            f"{self.weights / GB:.1f} GB of weights; needs {self.least / GB:.0f} GB of memory, with weights in float64 "
+            f"one by one, which takes longer (all at once: {self.memory / GB:.0f} GB)"
+        )
 
 
 def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     """Return what the export of a model takes, with copies in float64 and in float32 or without."""
     weights = BYTES[folder.dtype] * folder.parameters
     if not is_copied:
-        return Needs(weights, weights * 3 // 2)
-    # the module, its file or a runtime that holds it by turns, and the reference in float64
-    memory = weights * 5 // 4 + 8 * folder.parameters
-    # in half or quantized, tokens are compared with those of float32
-    return Needs(weights, memory + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters))
+        return Needs(weights, weights * 3 // 2, weights * 3 // 2)
+    # the module, its file or a runtime that holds it by turns; for half or quantized, float32, whose tokens are compared
+    held = weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
+    return Needs(weights, held + 8 * folder.parameters, held + 8 * folder.largest)
+
+
+def widens_by_weight(folder: ModelFolder) -> bool:
+    """Return whether memory does not hold the weights in float64, too, so that they are widened one by one."""
+    return needs_of(folder).memory > free_memory()
 
 
 def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None], is_copied: bool = True) -> None:
@@ -57,8 +70,10 @@ def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None], is
         is_copied: Whether copies in float64 and in float32 are made; a proof of one call needs none.
     """
     needs = needs_of(folder, is_copied)
-    if needs.memory > free_memory():
-        raise BadInput(f"{folder.path}: {needs}, and {free_memory() / GB:.1f} GB are free")
+    is_tight = needs.memory > free_memory()
+    words = needs.by_weight() if is_tight and needs.least < needs.memory else str(needs)
+    if needs.least > free_memory():
+        raise BadInput(f"{folder.path}: {words}, and {free_memory() / GB:.1f} GB are free")
     place = next(place for place in to.resolve().parents if place.exists())
     free = shutil.disk_usage(place).free
     if needs.weights > free:
@@ -66,4 +81,4 @@ def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None], is
             f"{folder.path}: {needs.weights / GB:.1f} GB of weights, and {free / GB:.1f} GB are free in {place}"
         )
     if needs.weights >= WORTH_SAYING:
-        say(str(needs))
+        say(words)
