@@ -98,7 +98,7 @@ def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
     there = [
         (form, way)
         for form, way in product(forms, ways)
-        if family_of(scheme, Spec(*form, way, MAX_LEN), smallest(scheme))
+        if family_of(scheme, Spec(form[0], form[1], way, MAX_LEN), smallest(scheme))
     ]
     chosen = {one: DTYPES[(forms.index(one[0]) + ways.index(one[1])) % len(DTYPES)] for one in there}
     here = (form_of(spec), cast("Positions", spec.positions))

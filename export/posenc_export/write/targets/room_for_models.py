@@ -50,7 +50,7 @@ def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     weights = BYTES[folder.dtype] * folder.parameters
     if not is_copied:
         return Needs(weights, weights * 3 // 2, weights * 3 // 2)
-    # the module, its file or a runtime that holds it by turns; for half or quantized, float32, whose tokens are compared
+    # the module, its file or a runtime that holds it by turns; of half or quantized ones float32, for its tokens
     held = weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
     return Needs(weights, held + 8 * folder.parameters, held + 8 * folder.largest)
 
