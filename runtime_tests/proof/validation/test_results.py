@@ -10,7 +10,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.markdown import html, plain
 from posenc_export.proof.exporter import ExportResult
-from posenc_export.proof.judging.verdict import Verdict
+from posenc_export.proof.judging.verdict import Verdict, worst
 from posenc_export.proof.report.glossary import glossary
 from posenc_export.proof.report.result import ValidateResult
 from posenc_export.proof.report.rows import figure
@@ -88,6 +88,14 @@ def test_a_difference_of_large_values_is_a_share_of_the_largest() -> None:
     large = replace(compared("reference", 2.0), peak=8.0, position=7)
     assert figure(large) == "25% of 8 at position 7"
     assert figure(replace(large, peak=1.5)) == "2 at position 7"
+
+
+def test_a_call_without_an_answer_has_no_error() -> None:
+    """Its row said "0, 0 ulp" beside FAIL, where every call was refused."""
+    failed = replace(compared("eager", 0.0), output="", passed=False, reason="the runtime refuses it")
+    assert figure(worst([failed], "eager")) == "no answer"
+    other = compared("eager", 0.0)
+    assert worst([failed, other], "eager") is other
 
 
 def test_the_report_of_a_file_says_the_words_too(manifest: Manifest) -> None:

@@ -23,7 +23,7 @@ for (const [number, tolerance] of tolerances.entries()) {
   const measured = [judge.maxAbs, judge.maxUlp, judge.peakOf].map((measure) => measure(difference));
   const [maxAbs, maxUlp, peak] = measured;
   const judgement = judge.judge(difference, tolerance);
-  const comparison = { maxAbs, maxUlp, peak, against: "eager", position: null, ...judgement };
+  const comparison = { output: "y", maxAbs, maxUlp, peak, against: "eager", position: null, ...judgement };
   results.push({
     measured: measured.map(text),
     worst: judge.worst(difference),

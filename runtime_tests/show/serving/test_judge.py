@@ -81,7 +81,7 @@ def by_python(pair: Pair) -> dict[str, object]:
     difference = measure(actual, expected)
     judgement = judge(difference, tolerance)
     measured = (difference.max_abs, difference.max_ulp, difference.peak)
-    comparison = Comparison("", "", "eager", *measured[:2], None, judgement.passed, judgement.reason, measured[2])
+    comparison = Comparison("", "y", "eager", *measured[:2], None, judgement.passed, judgement.reason, measured[2])
     return {
         "measured": [number if np.isfinite(number) else text(number) for number in measured],
         "worst": list(difference.worst),

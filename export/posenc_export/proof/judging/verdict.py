@@ -179,9 +179,12 @@ def of_part(name: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:
-    """Return the comparison with the largest error against eager, the reference or the model; a NaN is the largest."""
+    """Return the comparison with the largest error against eager, the reference or the model; a NaN is the largest.
+
+    A call without an answer has no error: it is returned where no call has one.
+    """
     candidates = [c for c in comparisons if c.against == against]
-    return max(candidates, key=lambda c: np.inf if np.isnan(c.max_abs) else c.max_abs, default=None)
+    return max(candidates, key=lambda c: (bool(c.output), np.inf if np.isnan(c.max_abs) else c.max_abs), default=None)
 
 
 def failed(verdicts: Sequence[Verdict]) -> bool:

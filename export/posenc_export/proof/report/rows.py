@@ -97,6 +97,8 @@ def figure(comparison: Comparison | None) -> str:
     """Return an error in words: its size and its position."""
     if comparison is None:
         return ""
+    if not comparison.output:
+        return "no answer"
     if comparison.max_abs == 0 and comparison.passed:
         return "same bits" if comparison.against == "eager" else "0"
     where = (

@@ -2,9 +2,10 @@
 
 import { general } from "./numbers.mjs";
 
-// Returns the comparison with the largest error against eager, the reference or the model; a NaN is the largest.
+// Returns the comparison with the largest error against eager, the reference or the model; a NaN is the largest. A call
+// without an answer has no error: it is returned where no call has one.
 export function worstOf(comparisons, against) {
-  const size = ({ maxAbs }) => (Number.isNaN(maxAbs) ? Infinity : maxAbs);
+  const size = ({ output, maxAbs }) => (!output ? -1 : Number.isNaN(maxAbs) ? Infinity : maxAbs);
   const candidates = comparisons.filter((comparison) => comparison.against === against);
   return candidates.reduce((most, other) => (most && size(most) >= size(other) ? most : other), null);
 }
@@ -12,6 +13,7 @@ export function worstOf(comparisons, against) {
 // Returns an error in words: its size and its position.
 export function figure(comparison) {
   if (!comparison) return "";
+  if (!comparison.output) return "no answer";
   const { maxAbs, maxUlp, against, passed, position, peak } = comparison;
   if (maxAbs === 0 && passed) return against === "eager" ? "same bits" : "0";
   const where = position !== null && against !== "eager" ? ` at position ${position.toLocaleString("en")}` : "";
