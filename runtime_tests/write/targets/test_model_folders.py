@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.settings import split
 from posenc_export.proof.generation import Callee, TokenWriter, differences, sounds
+from posenc_export.proof.judging.verdict import ValidateOptions, failed
+from posenc_export.proof.running.run import validate_bundle
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets import room_for_models
 from posenc_models import ModelFolder
@@ -526,6 +528,30 @@ def test_a_decoder_writes_what_transformers_writes(once: Once, written: Callable
     assert manifest.generations[2].tokens == tuple(one.tokens[0] for one in manifest.generations[:2])
     for one in manifest.generations:
         assert differences(writer_of(bundle), one) == ([], [])
+
+
+@dataclass
+class Begun:
+    """A progress that keeps what begins."""
+
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    def __call__(self, text: str) -> None:
+        """Take a text."""
+
+    def begin(self, check: str, call: str) -> None:
+        self.calls.append((check, call))
+
+
+@pytest.mark.exhaustive  # an export takes half a minute
+def test_each_text_has_the_time_of_a_call(written: Callable[[str], Path]) -> None:
+    """On a slow runtime all texts together took longer than one check may, and a right file failed."""
+    begun = Begun()
+    options = ValidateOptions(runtimes=("ort-cpu",), progress=begun)
+    assert not failed(validate_bundle(Bundle.open(written("llama")), options))
+    assert [call for check, call in begun.calls if check == "generation"][1:] == [
+        f"generation {number} of 3" for number in (1, 2, 3)
+    ]
 
 
 @pytest.mark.exhaustive  # two exports

@@ -34,7 +34,8 @@ def generation(context: Context) -> CheckResult:
         return CheckResult([error.message], "")
     wrong: list[str] = []
     near: list[str] = []
-    for one in context.manifest.generations:
+    for number, one in enumerate(context.manifest.generations, 1):
+        context.tell(f"generation {number} of {len(context.manifest.generations)}")
         differ, may_differ = differences(writer, one)
         wrong += differ
         near += may_differ

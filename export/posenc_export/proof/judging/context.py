@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +68,7 @@ class Context:
         prove: Whether checks that take longer run in full.
         timeout: Seconds that a call of a graph may take; 0 for any.
         elsewhere: The bundle's folder, where the file lies in another.
+        tell: Takes the name of a call that a check begins: the call then has the time of one, and not what the check has left.
     """
 
     manifest: Manifest
@@ -81,6 +82,7 @@ class Context:
     prove: bool = False
     timeout: float = 0.0
     elsewhere: Path | None = None
+    tell: Callable[[str], None] = lambda _: None
 
     @property
     def folder(self) -> Path:

@@ -134,7 +134,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
     verdicts = []
     for check in checks_of(runtime.name, "runner"):
         begin(options.progress, check.name)
-        verdicts += _run_check(check, runtime.name, context)
+        verdicts += _run_check(check, runtime.name, replace(context, tell=partial(begin, options.progress, check.name)))
     return [*(_tried(bundle, context, options) if runtime.runs else ()), *verdicts]
 
 
