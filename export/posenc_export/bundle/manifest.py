@@ -122,6 +122,7 @@ class Manifest:
         unread: Inputs whose values the module does not read: it takes their shape, dtype or device alone.
         rotary_op: The ONNX operator that rotates.
         attention_op: The ONNX operator that attends, in a module or a whole model.
+        quantize: What the weights of linear layers are rounded to in the ONNX file; null for nothing.
         check_positions: Whether the ONNX file gives NaN for a position out of range where a device cannot refuse it.
         half_safe: Why the file, converted to half precision, is off by more than a few roundings, or nothing.
         not_on_cuda: Operators that compute rows, and for which ONNX Runtime has no kernel on CUDA.
@@ -163,6 +164,7 @@ class Manifest:
     unread: kinds.Listed[kinds.PortName] = ()
     rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
     attention_op: Literal["decomposed", "onnx"] = "decomposed"
+    quantize: Literal["int8", "int4"] | None = None
     check_positions: kinds.Flag = False
     half_safe: kinds.Text
     not_on_cuda: kinds.Listed[kinds.Name] = ()

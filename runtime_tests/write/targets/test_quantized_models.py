@@ -228,6 +228,7 @@ def test_a_quantized_model_is_certified(once: Once, cli: Cli, kind: str, quantiz
     tensor.CopyFrom(onnx.numpy_helper.from_array(array, packed))
     onnx.save(model, path)
     manifest = json.loads(Path("small/manifest.json").read_text())
+    assert manifest["quantize"] == quantize
     (artifact,) = [one for one in manifest["artifacts"] if one["file"] == path.name]
     artifact |= {"sha256": sha256(path), "bytes": path.stat().st_size}  # as if it had been written so
     Path("small/manifest.json").write_text(json.dumps(manifest))

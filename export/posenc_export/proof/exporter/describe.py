@@ -54,6 +54,7 @@ def describe(
         versions=versions(),
         rotary_op=options.rotary_op,
         attention_op=options.attention_op,
+        quantize=target.quantize,
         check_positions=options.check_positions,
         half_safe=encoding.half_safe,
         not_on_cuda=encoding.not_on_cuda,

@@ -68,7 +68,7 @@ class Context:
         prove: Whether checks that take longer run in full.
         timeout: Seconds that a call of a graph may take; 0 for any.
         elsewhere: The bundle's folder, where the file lies in another.
-        tell: Takes the name of a call that a check begins: the call then has the time of one, and not what the check has left.
+        tell: Takes the name of a call that a check begins: it then has a time of its own.
     """
 
     manifest: Manifest

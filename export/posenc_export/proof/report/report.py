@@ -246,6 +246,8 @@ def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
         "manifest.json": f"sha256 {basis.manifest_sha256}",
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
+    if manifest.quantize:
+        facts["weights of linear layers"] = manifest.quantize
     if manifest.artifact("onnx") and are_looked_up(manifest.inputs):
         facts["a position out of range"] = CHECKED if manifest.check_positions else UNCHECKED
     facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}
