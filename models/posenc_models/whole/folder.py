@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -302,12 +302,26 @@ def _loaded(folder: ModelFolder) -> Any:
             )
     except Exception as error:  # a stranger's config: transformers raises what comes
         raise ValueError(f"transformers cannot load {folder.path}: {_why(folder, error)}") from error
+    if folder.task.outputs == HIDDEN:
+        info["missing_keys"] = _without_pooler(model, info["missing_keys"])
     _check_loaded(folder, model, info)
     if folder.task.kind == "scenes":
         _leave_out_images(model)
     if hasattr(model, "set_experts_implementation") and _has_experts(folder.config):
         model.set_experts_implementation("batched_mm")
     return model.eval()
+
+
+def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[str]:
+    """Take a pooler without weights from a model whose hidden states are asked for; return what else is missing.
+
+    Sentence encoders are saved without it. transformers would draw it at random, and no output depends on it.
+    """
+    names = [name for name, _ in model.named_parameters() if name.startswith("pooler.")]
+    if not names or not set(names) <= set(missing):
+        return missing
+    model.pooler = None
+    return set(missing) - set(names)
 
 
 def _leave_out_images(model: nn.Module) -> None:
