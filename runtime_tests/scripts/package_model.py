@@ -9,7 +9,6 @@ weights must give what the file gives. Nothing out of the package is imported.
 import argparse
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -28,9 +27,8 @@ PREFIX = "inner."
 def weights_of(model: onnx.ModelProto) -> dict[str, np.ndarray[Any, Any]]:
     """Return the weights of a file by the names of transformers: linear layers are found by their biases."""
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    wide = {
-        node.output[0]: stored[node.input[0]].astype(np.float32) for node in model.graph.node if widens(node, stored)
-    }
+    casts = [node for node in model.graph.node if node.op_type == "Cast" and node.input[0] in stored]
+    wide = {node.output[0]: stored[node.input[0]].astype(np.float32) for node in casts}
     products = {node.output[0]: node for node in model.graph.node if node.op_type == "MatMul"}
     for node in model.graph.node:
         if node.op_type == "Mul" and node.input[0] in wide and node.input[1] in stored:
@@ -44,22 +42,13 @@ def weights_of(model: onnx.ModelProto) -> dict[str, np.ndarray[Any, Any]]:
     return weights
 
 
-def widens(node: onnx.NodeProto, stored: Mapping[str, object]) -> bool:
-    """Return whether a node makes floats of stored integers."""
-    return node.op_type == "Cast" and node.input[0] in stored
-
-
 def save_model(path: Path, folder: Path) -> None:
     """Save the model of transformers that has the weights of a file."""
     from transformers import BertConfig, BertModel
 
     model = BertModel(BertConfig(**SIZES), add_pooling_layer=False)  # type: ignore[arg-type]
-    weights = {name: torch.from_numpy(array.copy()) for name, array in weights_of(onnx.load(path)).items()}
-    left = model.load_state_dict(
-        {name: weights.pop(name) for name in model.state_dict() if name in weights}, strict=False
-    )
-    assert left.missing_keys in ([], ["embeddings.position_ids"]), left
-    print(f"{len(model.state_dict())} weights; of the file's none is left but {sorted(weights) or 'none'}")
+    weights = weights_of(onnx.load(path))
+    model.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in model.state_dict()})
     model.save_pretrained(folder)
 
 

@@ -320,7 +320,7 @@ def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[st
     names = [name for name, _ in model.named_parameters() if name.startswith("pooler.")]
     if not names or not set(names) <= set(missing):
         return missing
-    model.pooler = None
+    setattr(model, "pooler", None)  # noqa: B010  (mypy: a module's attributes are modules and tensors)
     return set(missing) - set(names)
 
 

@@ -95,6 +95,14 @@ def test_weights_of_another_head_are_refused(once: Once) -> None:
         folder.build()
 
 
+def test_a_pooler_that_no_output_needs_may_be_missing(once: Once, tmp_path: Path) -> None:
+    """Sentence encoders are saved without it; transformers draws one at random, and says so in a warning."""
+    config = transformers.BertConfig.from_pretrained(saved(once, "bert"))
+    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    module: Any = ModelFolder.load(tmp_path).build().module
+    assert module.model.pooler is None
+
+
 def changed(once: Once, place: Path, kind: str, **values: object) -> Path:
     """A model's folder whose config says something else than its weights."""
     shutil.copytree(saved(once, kind), place)
