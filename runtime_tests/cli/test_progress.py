@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 
 from helpers.shared import Cli, one_of_each, with_tests
+from posenc.spec import Spec
+from posenc_export.bundle.case import Case
 from posenc_export.cli.output.progressing import Lines, StepCount, progress
+from posenc_export.common.estimate import Estimate
 from posenc_export.proof.exporter import ExportOptions, steps
 from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.recording.record import RECORDING, record
+from posenc_export.write.targets.scheme import scheme_target
 
 SMALL = ["export", "-p", "d_model=8", "--max-len", "40", "--runtime", "ort-cpu"]
 
@@ -129,6 +134,23 @@ def test_what_follows_a_colon_is_the_same_step() -> None:
     shown("writing")  # one more than was known
     assert str(shown).startswith("step 3 of 3, 0 s: writing")
     assert str(StepCount("a \x1b[2J")) == r"0 s: a \x1b[2J"
+
+
+def test_what_is_left_of_long_work_is_estimated_by_what_each_call_costs() -> None:
+    now = time.monotonic()
+    assert Estimate([1, 1, 8], now).rest(1) == "", "after no time nothing is known"
+    assert Estimate([1, 1, 8], now - 20).rest(0) == ""
+    assert Estimate([1, 1, 8], now - 20).rest(1) == ", about 3 min left"
+    assert Estimate([1, 1, 8], now - 20).rest(2) == ", about 80 s left"
+    assert Estimate([1, 1, 8], now - 20).rest(3) == ""
+
+
+def test_each_call_of_a_recording_is_said() -> None:
+    target = scheme_target("sinusoidal", Spec(max_len=40), {"d_model": 8}, 0)
+    cases = [Case("a", {"batch": 1, "seq": 2}), Case("b", {"batch": 1, "seq": 5})]
+    said: list[str] = []
+    record(target.encoding, cases, 0, said.append)
+    assert said == [f"{RECORDING}: call {number} of 2" for number in (1, 2)]
 
 
 def test_lines_that_stay_are_printed_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

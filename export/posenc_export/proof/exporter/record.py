@@ -59,7 +59,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     # this copy is called in every case, one after the other
     before = _state(called.module)
     asked = refused_by_eager(encoding, planned.cases, options.seed)
-    golden = record(encoding, asked.cases, options.seed)
+    golden = record(encoding, asked.cases, options.seed, options.validation.progress)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
     # one token alone may not show what an input is for

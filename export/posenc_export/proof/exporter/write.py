@@ -25,7 +25,7 @@ from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.record import record_cases
 from posenc_export.proof.exporter.request import request_for
 from posenc_export.proof.judging.context import Capture
-from posenc_export.proof.recording.record import worst_error
+from posenc_export.proof.recording.record import RECORDING, worst_error
 from posenc_export.proof.stored.matching import digests_of
 from posenc_export.write.formats import FALLBACK_OPSETS, FORMATS, Format, Program, WriteRequest
 from posenc_export.write.formats.capture import Findings, findings
@@ -80,7 +80,7 @@ def write_bundle(
     first_request = draft.request
     draft = write_formats(target, draft, options, graphs)
     draft = replace(draft, facts=facts_for(target, first_request, draft.digests))
-    options.validation.progress("recording the eager outputs and the reference")
+    options.validation.progress(RECORDING)
     draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
     if proof != "one":

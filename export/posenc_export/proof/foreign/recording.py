@@ -22,6 +22,7 @@ from posenc_export.proof.foreign.in_half import half_of, with_half
 from posenc_export.proof.foreign.matching import Match
 from posenc_export.proof.foreign.ordering import is_ordered
 from posenc_export.proof.judging.context import Capture
+from posenc_export.proof.recording.record import RECORDING
 from posenc_export.proof.stored.matching import digests_of
 from posenc_export.write.formats.onnx.foreign import ForeignFile
 from posenc_export.write.targets import Target
@@ -50,7 +51,7 @@ def write_proof(
     )
     asking = start(target.question, options.ask_timeout)
     write_adapted(file, match, folder)
-    options.validation.progress("recording the eager outputs and the reference")
+    options.validation.progress(RECORDING)
     draft, seen, _ = call_in_cases(encoding, draft, options)
     if target.rules.registered and target.spec.method == IN_FLOAT32:
         # float32 angles are noise far out, in the model too: nobody says that a model is right beyond its context

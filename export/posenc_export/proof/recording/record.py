@@ -15,8 +15,11 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.common.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.common.errors import BadInput, NoReference, ToolFailed, check_machine, first_line
+from posenc_export.common.estimate import Estimate
 from posenc_export.proof.judging.compare import measure
 from posenc_export.proof.judging.verdict import NO_REFERENCE
+from posenc_export.proof.planning.quick import cost
+from posenc_export.proof.runtimes import Progress
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import advice
 
@@ -64,11 +67,20 @@ class GoldenCases:
         return f"{words}; {NO_REFERENCE} in {len(reasons)} of {len(usable)} cases: {reasons[0]}"
 
 
-def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
+RECORDING = "recording the eager outputs and the reference"
+
+
+def record(encoding: Encoding, cases: Sequence[Case], seed: int, progress: Progress = lambda _: None) -> GoldenCases:
     """Run a fresh copy of the module, and the reference, in every case; of large outputs some rows are kept.
 
     A user's module with several lengths may refuse some of their combinations: those cases are dropped. Raises BadInput
     where it refuses all of them, or any other case.
+
+    Args:
+        encoding: The module and its reference.
+        cases: The calls.
+        seed: For the numbers that go in.
+        progress: Told of each call, and how long the rest takes.
     """
     records: list[CaseRecord] = []
     dropped: list[str] = []
@@ -76,7 +88,9 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
     several = (
         not rules_of(encoding.family).known_refusals and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     )
-    for case in cases:
+    estimate = Estimate([cost(case, encoding.inputs) for case in cases])
+    for number, case in enumerate(cases):
+        progress(f"{RECORDING}: call {number + 1} of {len(cases)}{estimate.rest(number)}")
         try:
             records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:
