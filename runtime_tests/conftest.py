@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 # Each worker has a core: with as many threads as cores in each of them, torch's threads wait for one another, and an
 # export takes several times as long. Processes that tests start inherit it. Before anything imports torch.
@@ -20,7 +19,7 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 
 from helpers.in_process import InProcess, keep_torchlib
-from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, share_of, why_missing
+from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
 from posenc.registry import Registry
 from posenc.scheme import SCHEMES, Scheme
 from posenc_export.cli import main
@@ -42,10 +41,7 @@ MATRIX = re.compile(r"SCHEMES|samples|all_schemes")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --share=K/N, a part of a matrix, and --scheme=NAME, all tests of one scheme."""
-    parser.addoption(
-        "--share", type=share_of, metavar="K/N", help="run the K-th of N shares of the tests, by their names"
-    )
+    """Add --scheme=NAME, all tests of one scheme."""
     parser.addoption("--scheme", metavar="NAME", help="run every test of a scheme, the exhaustive ones too")
 
 
@@ -77,19 +73,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of other shares out, and say how many those are."""
-    wanted: tuple[int, int] | None = config.getoption("share")
+    """With --scheme, leave the tests of other schemes out, and say how many those are."""
     scheme: str | None = config.getoption("scheme")
     if scheme is not None:
         others = [item for item in items if scheme not in re.split(r"[\[\]\-: ]", item.nodeid)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
-    if wanted is not None:
-        number, shares = wanted
-        others = [item for item in items if crc32(item.nodeid.encode()) % shares != number - 1]
-        config.hook.pytest_deselected(items=others)
-        left_out = set(others)
-        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -19,7 +19,8 @@ from posenc_export.write.formats.header.functions import FUNCTIONS
 from posenc_export.write.targets.scheme import scheme_target
 
 MAX_LEN = 70
-MODES: list[tuple[Any, Method]] = [("baked", "exact"), ("dynamic", "exact"), ("dynamic", "trig")]
+Form = tuple[Any, Method]
+MODES: list[Form] = [("baked", "exact"), ("dynamic", "exact"), ("dynamic", "trig")]
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 DTYPES: tuple[DType, ...] = get_args(DType)
 MEANINGLESS = ("width", "rope_type")
@@ -57,16 +58,11 @@ def by_length(params: Parameters) -> bool:
     return bool(ROPE_TYPES[str(params.get("rope_type", "default"))].by_length) or params.get("center") == "length"
 
 
-def _has_variants(family: str, spec: Spec) -> bool:
-    """Whether variants are tried stored and computed: in families that headers hold; in others one form is enough."""
-    return family in FUNCTIONS and spec.method != "trig"
-
-
-def form_of(spec: Spec) -> tuple[str, str]:
+def form_of(spec: Spec) -> Form:
     return spec.mode, spec.method
 
 
-def form_of_variants(scheme: str, params: Parameters | None = None) -> tuple[str, str]:
+def form_of_variants(scheme: str, params: Parameters | None = None) -> Form:
     """The form that variants are tried in: computed, where there is such a form of a scheme and of parameters."""
     dynamic = (Spec("dynamic", "exact", positions, MAX_LEN) for positions in POSITIONS)
     computed = "dynamic" not in SCHEMES[scheme].unsupported.modes
@@ -75,7 +71,7 @@ def form_of_variants(scheme: str, params: Parameters | None = None) -> tuple[str
     return ("dynamic" if computed else "baked"), "exact"
 
 
-def forms_of(scheme: str) -> list[tuple[Any, Method]]:
+def forms_of(scheme: str) -> list[Form]:
     """The forms that a scheme has, that of its variants first."""
     forms = [
         one for one in MODES if any(family_of(scheme, Spec(*one, p, MAX_LEN), smallest(scheme)) for p in POSITIONS)
@@ -106,20 +102,35 @@ def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
     return (chosen[here], *(rest if here == there[0] else ()))
 
 
-def dtypes_of_variants(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DType, ...]:
-    """The dtypes of another sample, or another choice of a parameter, in a form, with positions given in a way.
+def cells_of_variant(scheme: str, params: Parameters) -> dict[tuple[Form, Positions], tuple[DType, ...]]:
+    """The forms and ways in which another sample, or another choice of a parameter, is tried, with their dtypes.
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
-    are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
-    positions in other ways there, in one form: rows added to x, cosines and sines, and what has a switch or a center.
+    are added to x, in a sum that some round twice. They are tried in other forms in families that headers hold, and
+    where positions are given in other ways if they look at them in other ways there: rows added to x, cosines and
+    sines, and what has a switch or a center. Another form and another way are tried at once.
     """
-    one_form = form_of(spec) == form_of_variants(scheme, params)
-    if not _has_variants(family, spec) and not one_form:
-        return ()
-    if spec.positions == SCHEMES[scheme].positions:
-        return DTYPES[: 2 if spec.method != "trig" and family == "additive" else 1]
-    looks = family in ("additive", "cos_sin") or by_length(params) or "center" in params
-    return DTYPES[:1] if looks and one_form else ()
+    form = form_of_variants(scheme, params)
+
+    def family(form: Form, way: Positions) -> str:
+        return family_of(scheme, Spec(form[0], form[1], way, MAX_LEN), params)
+
+    by_default = SCHEMES[scheme].positions
+    usual = next((way for way in (by_default, *POSITIONS) if family(form, way)), None)
+    if usual is None:
+        return {}
+    forms = [one for one in MODES if one != form and family(one, usual) in FUNCTIONS and one[1] != "trig"]
+    looks = family(form, usual) in ("additive", "cos_sin") or by_length(params) or "center" in params
+    ways = [way for way in POSITIONS if looks and way != usual and family(form, way)]
+    others: list[tuple[Form, Positions]] = []
+    for number in range(max(len(forms), len(ways))):
+        other = (forms[number % len(forms)] if forms else form, ways[number % len(ways)] if ways else usual)
+        alone = [(other[0], usual), (form, other[1])]
+        others += [other] if family(*other) else [cell for cell in alone if cell != (form, usual)]
+    of_first, of_others = DTYPES[:1], DTYPES[:1]
+    if family(form, usual) == "additive":
+        of_first, of_others = DTYPES[: 1 if others else 2], DTYPES[1:2]
+    return {(form, usual): of_first, **dict.fromkeys(others, of_others)}
 
 
 def combinations() -> Iterator[Any]:
@@ -132,8 +143,8 @@ def combinations() -> Iterator[Any]:
             if not family:
                 continue
             is_smallest = params == smallest(scheme)
-            of = dtypes(scheme, spec) if is_smallest else dtypes_of_variants(scheme, family, spec, params)
-            for dtype in of:
+            of_variant = {} if is_smallest else cells_of_variant(scheme, params)
+            for dtype in dtypes(scheme, spec) if is_smallest else of_variant.get((form_of(spec), positions), ()):
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
                 headers = family if family in FUNCTIONS else ""

@@ -61,14 +61,6 @@ def with_tests() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def share_of(text: str) -> tuple[int, int]:
-    """Return the number of a share and how many there are: 1/2 is (1, 2); raise ValueError for anything else."""
-    number, _, shares = text.partition("/")
-    if not 1 <= int(number) <= int(shares):
-        raise ValueError(f"a share is K/N with K from 1 to N, got {text}")
-    return int(number), int(shares)
-
-
 def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[Any]:
     """Parameters of a test: the first of each kind for the quick run, the others for the exhaustive one."""
     seen: set[object] = set()
