@@ -22,6 +22,7 @@ from onnx import helper, numpy_helper
 
 from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
+from posenc_export.read.first_run import first_run
 from posenc_export.read.graph import Graph
 from posenc_export.read.graph.read import read_graph
 from posenc_export.read.inspection import Finding, FoundEncoding, Inspection
@@ -32,7 +33,6 @@ from posenc_export.read.interpret.sizes import default_sizes
 from posenc_export.read.layers import WHOLE, attentions_of
 from posenc_export.read.recognise.accounts import Account, Tracer, _values_of, accounts_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.usual import usual_run
 from posenc_export.read.values import Position, Run
 
 Array = NDArray[np.generic]
@@ -94,7 +94,7 @@ class Right:
 
     @cached_property
     def run(self) -> Run:
-        return usual_run(self.graph, Budget())
+        return first_run(self.graph, Budget())
 
     @cached_property
     def tracer(self) -> Tracer:

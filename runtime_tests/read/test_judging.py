@@ -8,12 +8,12 @@ import pytest
 from ml_dtypes import bfloat16
 
 from helpers.inspections import inspection, rotary, table
-from posenc_export.read.errors_by_position import curve, errors_by_position
+from posenc_export.read.errors.by_position import curve, errors_by_position
+from posenc_export.read.errors.rounding import frequencies_of, rounded_rotary, rounded_table
 from posenc_export.read.inspection import End, FoundEncoding, GraphInput
 from posenc_export.read.judging import fixed_axes, judged
 from posenc_export.read.layers import attentions_after, attentions_of, layers_of
 from posenc_export.read.operator_forms import form_findings
-from posenc_export.read.rounding import frequencies_of, rounded_rotary, rounded_table
 from posenc_export.read.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
 FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from helpers.costs import cost_of_inspecting
 from helpers.large_decoders import Decoder, change_row, write_decoder
 from posenc.formulas.parts.cos_sin_rows import rows_of
-from posenc_export.read.errors_by_position import Floats
+from posenc_export.read.errors.by_position import Floats
+from posenc_export.read.errors.tables import Effort, table_errors
 from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
 from posenc_export.read.graph.read import read_graph
@@ -21,7 +22,6 @@ from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.recognise.rotary_rows import MANY
 from posenc_export.read.report.schema import inspection_json, inspection_read
 from posenc_export.read.report.text import body_lines
-from posenc_export.read.table_errors import Effort, table_errors
 
 ROWS = MANY + 3000
 INV_FREQ = 10000.0 ** (-np.arange(0, 16, 2) / 16)

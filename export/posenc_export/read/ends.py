@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from posenc_export.read.agreement import Beyond, ShortLengths, baseline, fault
+from posenc_export.read.first_run import is_spent, traced_lengths
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of, default_sizes
 from posenc_export.read.interpret.state import is_data, shape_of
-from posenc_export.read.usual import is_spent, traced_lengths
 from posenc_export.read.values import Constant, Meeting, Position, Run, Unknown
 
 MAX_LENGTH = 1 << 20

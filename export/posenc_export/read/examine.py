@@ -8,8 +8,10 @@ from functools import partial
 
 from posenc_export.read.bad_numbers import bad_numbers
 from posenc_export.read.ends import MAX_LENGTH, search_end
+from posenc_export.read.errors.measure import FAR, Measuring
 from posenc_export.read.farther import farther
 from posenc_export.read.findings import finding
+from posenc_export.read.first_run import is_spent, with_outputs
 from posenc_export.read.graph import Graph
 from posenc_export.read.graph.live import live
 from posenc_export.read.inputs import taken, unsaid
@@ -31,7 +33,6 @@ from posenc_export.read.interpret.sizes import axes_of, default_sizes
 from posenc_export.read.judging import judged, not_judged_of, of_inputs, of_sides, unjudged_findings, unmeasured_of
 from posenc_export.read.layers import attentions_after, attentions_of, layers_of
 from posenc_export.read.masked import masked
-from posenc_export.read.measuring import FAR, Measuring
 from posenc_export.read.operator_forms import IDS, form_findings
 from posenc_export.read.recognise.accounts import Account, accounts_of
 from posenc_export.read.recognise.by_formula import named_by_factor
@@ -42,7 +43,6 @@ from posenc_export.read.sections import sectioned
 from posenc_export.read.starts import start_findings
 from posenc_export.read.switching import switched
 from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
-from posenc_export.read.usual import is_spent, with_outputs
 from posenc_export.read.values import Run
 
 USUAL_BOUND = 1e-3

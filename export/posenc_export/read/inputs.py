@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from posenc_export.common.errors import BadInput
+from posenc_export.read.first_run import first_run, with_tokens_first
 from posenc_export.read.graph import Graph, Input, Node
 from posenc_export.read.inspection import Taken
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.roles import Role, named_role, roles_of
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.usual import usual_run, with_tokens_first
 from posenc_export.read.values import Constant, Position, Run
 
 WEAK = r"^pos$|^pos_?ids?$|^pos_?tags?$"
@@ -67,7 +67,7 @@ def taken(graph: Graph, budget: Budget) -> tuple[Graph, Run, tuple[Taken, ...]]:
     """
     given = dict(graph.roles)
     graph = replace(graph, roles={**_by_use(graph), **given})
-    graph, run = with_tokens_first(graph, usual_run(graph, budget), budget)
+    graph, run = with_tokens_first(graph, first_run(graph, budget), budget)
     decided: dict[str, str] = {}
     named: list[Named] | None = None
     for item in list(_candidates(graph, given))[:TRIED]:
@@ -79,7 +79,7 @@ def taken(graph: Graph, budget: Budget) -> tuple[Graph, Run, tuple[Taken, ...]]:
         if roles_of(graph)[item.name] == "places":
             continue
         other = replace(graph, roles={**graph.roles, item.name: "places"})
-        tried = usual_run(other, budget)
+        tried = first_run(other, budget)
         if tried.stopped is None or run.stopped is not None:
             found = encodings_of(tried)
             if _evident(tried, found, item.name):
@@ -88,7 +88,7 @@ def taken(graph: Graph, budget: Budget) -> tuple[Graph, Run, tuple[Taken, ...]]:
     classes = [] if named is None and not _weak(graph, given) else list(_classes(graph, run, named, given))
     if classes:
         graph = replace(graph, roles={**graph.roles, **dict.fromkeys(classes, "types")})
-        run = usual_run(graph, budget)
+        run = first_run(graph, budget)
         decided |= dict.fromkeys(classes, NUMBERS)
     return graph, run, tuple(_taken(graph, given, decided))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from posenc_export.read.comparing.parameters import layers_named
+from posenc_export.read.errors.rounding import NOISE
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import (
     UNMEASURED,
@@ -20,7 +21,6 @@ from posenc_export.read.recognise.accounts import Account
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotations import TWO_ANGLES
 from posenc_export.read.recognise.stored_places import STORED as STORED_NUMBERS
-from posenc_export.read.rounding import NOISE
 
 WRONG = {
     "broadcasts": "runs on with too few positions",

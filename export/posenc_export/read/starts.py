@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from posenc_export.read.errors_by_position import errors_by_position
+from posenc_export.read.errors.by_position import errors_by_position
 from posenc_export.read.findings import finding
 from posenc_export.read.graph import Graph
 from posenc_export.read.inspection import Finding

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from posenc_export.read.first_run import is_spent
 from posenc_export.read.graph import Graph
 from posenc_export.read.inspection import NotJudged
 from posenc_export.read.interpret.budget import Budget
@@ -17,7 +18,6 @@ from posenc_export.read.interpret.sizes import Axis, axes_of
 from posenc_export.read.interpret.state import is_data, shape_of, small_numbers
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.usual import is_spent
 from posenc_export.read.values import Array, Data, Meeting, Position, Run, Unknown
 
 OTHERS: Mapping[Axis, tuple[int, ...]] = {

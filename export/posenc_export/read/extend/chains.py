@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc_export.common.errors import BadInput
+from posenc_export.read.errors.rounding import frequencies_of
 from posenc_export.read.extend.held import Array, Floats
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.rounding import frequencies_of
 from posenc_export.read.values import Meeting, Position, Run
 
 DEEPEST = 4000

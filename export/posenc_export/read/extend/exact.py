@@ -11,13 +11,13 @@ from onnx import helper
 
 from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
+from posenc_export.read.errors.rounding import frequencies_of
 from posenc_export.read.extend.addition import Digits, NodeWriter, add_rows
 from posenc_export.read.extend.chains import Wave, waves_of
 from posenc_export.read.extend.model import Model
 from posenc_export.read.extend.result import Swap
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.report.text import parameters_in_words
-from posenc_export.read.rounding import frequencies_of
 from posenc_export.read.values import Position, Run
 
 FAR = 2**17

@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
+from posenc_export.read.errors.measure import Measuring
 from posenc_export.read.extend.exact import NEAR_ENOUGH
 from posenc_export.read.extend.held import half_steps
 from posenc_export.read.extend.result import Swap
@@ -16,7 +17,6 @@ from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import default_sizes
-from posenc_export.read.measuring import Measuring
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Position, Run
 

@@ -48,7 +48,7 @@ TRACED = range(4, 4097)
 """Lengths that a graph may have been traced at."""
 
 
-def usual_run(graph: Graph, budget: Budget) -> Run:
+def first_run(graph: Graph, budget: Budget) -> Run:
     """Return a graph interpreted at usual sizes; at others, where it goes through at those alone."""
     run = interpret(graph, budget=budget)
     if run.stopped is None:
@@ -72,7 +72,7 @@ def with_tokens_first(graph: Graph, run: Run, budget: Budget) -> tuple[Graph, Ru
     if not kinds or not _is_short(run):
         return graph, run
     other = replace(graph, kinds=kinds)
-    found = usual_run(other, budget)
+    found = first_run(other, budget)
     has_angles = any(node.op_type in WAVES for node in found.nodes)
     return (other, found) if found.stopped is None and has_angles and not _is_short(found) else (graph, run)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.errors_by_position import Columns, Exact, Floats, columns_of, errors_of
-from posenc_export.read.far_rows import LENGTH, FarRows
+from posenc_export.read.errors.by_position import Columns, Exact, Floats, columns_of, errors_of
+from posenc_export.read.errors.far_rows import LENGTH, FarRows
 from posenc_export.read.values import Array
 
 JUMP = 0.05

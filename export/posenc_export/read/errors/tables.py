@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.errors_by_position import Columns, Exact, Floats, columns_of, errors_of
+from posenc_export.read.errors.by_position import Columns, Exact, Floats, columns_of, errors_of
 from posenc_export.read.values import Array
 
 BLOCK = 1 << 18

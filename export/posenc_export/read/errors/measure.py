@@ -9,9 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.errors_by_position import Exact, curve, errors_by_position
-from posenc_export.read.far_errors import Far, far_errors
-from posenc_export.read.far_rows import LENGTH, FarRows, far_rows
+from posenc_export.read.errors.by_position import Exact, curve, errors_by_position
+from posenc_export.read.errors.far import Far, far_errors
+from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
+from posenc_export.read.errors.rounding import rounded_rotary, rounded_table
+from posenc_export.read.errors.tables import Effort, table_errors
 from posenc_export.read.graph import Graph
 from posenc_export.read.inspection import Errors, Rounded
 from posenc_export.read.interpret.budget import Budget
@@ -19,8 +21,6 @@ from posenc_export.read.interpret.roles import Role, roles_of
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import default_sizes
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.rounding import rounded_rotary, rounded_table
-from posenc_export.read.table_errors import Effort, table_errors
 from posenc_export.read.values import Array, Constant, Operand, Position, Run, Value
 
 FAR = 2**17

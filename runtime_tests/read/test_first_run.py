@@ -9,12 +9,12 @@ from helpers.graph_files import graph
 from helpers.written_graphs import FLOAT, node, save, value
 from helpers.written_graphs import graph as made
 from posenc_export.read.ends import find_end
+from posenc_export.read.first_run import first_run, is_spent
 from posenc_export.read.graph.read import read_graph
 from posenc_export.read.inputs import taken
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.recognise.encodings import encodings_of
-from posenc_export.read.usual import is_spent, usual_run
 from posenc_export.read.values import Array
 
 DRAW = np.random.default_rng(0)
@@ -50,7 +50,7 @@ def numbers(*shape: int) -> Array:
 def test_rows_are_named_at_sizes_that_fit_them(body: str, tables: dict[str, Array], rows: int, tmp_path: Path) -> None:
     read = graph(tmp_path, body, tables)
     assert interpret(read).stopped is not None
-    (named,) = encodings_of(usual_run(read, Budget()))
+    (named,) = encodings_of(first_run(read, Budget()))
     assert (named.form.family, named.rows) == ("learned", rows)
 
 
@@ -63,11 +63,11 @@ def test_the_end_of_a_short_sound_is_found(tmp_path: Path) -> None:
 
 def test_a_graph_that_goes_through_nowhere_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     read = graph(tmp_path, LEARNED, {"table": numbers(1, 16)})
-    assert usual_run(read, Budget()).stopped == interpret(read).stopped
+    assert first_run(read, Budget()).stopped == interpret(read).stopped
 
 
 def test_a_budget_that_is_spent_is_not_spent_again(tmp_path: Path) -> None:
-    run = usual_run(graph(tmp_path, LEARNED, {"table": numbers(64, 16)}), Budget(nodes=1))
+    run = first_run(graph(tmp_path, LEARNED, {"table": numbers(64, 16)}), Budget(nodes=1))
     assert is_spent(run)
     assert run.stopped is not None
     assert "1 nodes" in run.stopped[0]

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.errors_by_position import Exact, Floats
+from posenc_export.read.errors.by_position import Exact, Floats
 from posenc_export.read.inspection import Rounded
 
 HALVES: Sequence[tuple[str, np.dtype[np.generic]]] = (
