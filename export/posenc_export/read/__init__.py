@@ -5,9 +5,9 @@
   shape.
 * Where a position value meets data, `recognise` names its numbers, by the formulas of `posenc.formulas`.
 * `inspect` starts a process (`child`) in which `examine` does all of this and returns an `inspection`, the record.
-* A call is short at first. `farther`, `switching` and `starts` run it at other lengths and starts, where more shows.
-* Errors: `measuring` says what is measured, `table_errors` and `errors_by_position` do it, `far_rows` and `far_errors`
-  where a graph counts its own positions, `rounding` in half precision. `ends` finds the last right length.
+* A call is short at first (`first_run`). `other_lengths` and `starts` read it at other lengths and starts, where more
+  shows.
+* `errors` compares the numbers with float64 by position. `ends` finds the last right length.
 * `comparing` holds a file against a config or another file. `judging` makes `findings` of all, and
   `report` says them. `bad_numbers` looks for NaN, infinity and tables that are no rotation.
 * `extend` writes such a file with more positions, and proves it.

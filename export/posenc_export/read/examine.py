@@ -9,7 +9,6 @@ from functools import partial
 from posenc_export.read.bad_numbers import bad_numbers
 from posenc_export.read.ends import MAX_LENGTH, search_end
 from posenc_export.read.errors.measure import FAR, Measuring
-from posenc_export.read.farther import farther
 from posenc_export.read.findings import finding
 from posenc_export.read.first_run import is_spent, with_outputs
 from posenc_export.read.graph import Graph
@@ -34,6 +33,7 @@ from posenc_export.read.judging import judged, not_judged_of, of_inputs, of_side
 from posenc_export.read.layers import attentions_after, attentions_of, layers_of
 from posenc_export.read.masked import masked
 from posenc_export.read.operator_forms import IDS, form_findings
+from posenc_export.read.other_lengths import refit_by_distance, refit_by_length
 from posenc_export.read.recognise.accounts import Account, accounts_of
 from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
@@ -41,7 +41,6 @@ from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.unrecognised import moving, still_of
 from posenc_export.read.sections import sectioned
 from posenc_export.read.starts import start_findings
-from posenc_export.read.switching import switched
 from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.read.values import Run
 
@@ -91,7 +90,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     run = with_outputs(graph, run)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
-    named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
+    named = refit_by_distance(graph, refit_by_length(graph, run, _named(run), how.budget), how.budget)
     named = masked(graph, run, sectioned(graph, run, named, how.budget), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     known = {tensor for entry in named for tensor in entry.tensors}

@@ -8,9 +8,9 @@ import pytest
 from helpers.rotary_graphs import DIM, Sheet, layer
 from posenc_export.read.graph.read import read_graph
 from posenc_export.read.interpret.budget import Budget
+from posenc_export.read.other_lengths import refit_by_length
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
-from posenc_export.read.switching import switched
 
 CONTEXT = 24
 PAIRS = DIM // 2
@@ -53,7 +53,7 @@ def grown(sheet: Sheet, factor: float) -> str:
 
 def named(sheet: Sheet, folder: Path, output: str) -> Named:
     run = sheet.run(folder, output)
-    (entry,) = switched(read_graph(folder / "model.onnx"), run, rotary_of(run), Budget())
+    (entry,) = refit_by_length(read_graph(folder / "model.onnx"), run, rotary_of(run), Budget())
     return entry
 
 

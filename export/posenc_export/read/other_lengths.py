@@ -1,28 +1,35 @@
-"""Rotary forms that switch by the length of a call, as dynamic and longrope do: read at lengths on both sides.
+"""Encodings whose form shows at other lengths alone: rows that distances choose, frequencies that a length changes.
 
-A graph compares the length with the context that a model was made for. At each number that it compares with, the call
-that is longer by one is read, too: other frequencies there are another side of one form.
+A short call shows the near rows of a bias by distance alone. A rotary graph that switches, as dynamic and longrope do,
+compares the length with the context that a model was made for: at each number that it compares with, the call that is
+longer by one is read, too, and other frequencies there are another side of one form.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.rope_types.dynamic import dynamic_form
 from posenc.formulas.rope_types.longrope import two_sides
+from posenc.formulas.t5_bias import is_bucketed, on_edges
 from posenc_export.read.comparing.parameters import alike
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.interpret.sizes import axes_of
+from posenc_export.read.interpret.sizes import axes_of, default_sizes
 from posenc_export.read.interpret.state import small_numbers
+from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotary import rotary_of
 from posenc_export.read.values import Constant, Position, Run
 
+LENGTH = 293
+"""A prime, unlike sizes of tensors; T5's rows are those of 128 tokens and farther."""
+HALF = 2
+"""Bytes of a number in half precision."""
 COMPARING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Clip")
 """Operators that compare a length with a number."""
 CONTEXTS = range(8, 1 << 21)
@@ -37,7 +44,43 @@ BYTES = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 
 
-def switched(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list[Named]:
+def refit_by_distance(graph: Graph, named: Sequence[Named], budget: Budget) -> list[Named]:
+    """Return encodings, those whose rows distances choose with the form that they have in a longer call.
+
+    Args:
+        graph: that holds them.
+        named: as a short call shows them.
+        budget: how much the longer one may cost.
+    """
+    if not any(is_bucketed(entry.form) for entry in named):
+        return list(named)
+    run = interpret(graph, default_sizes(graph, {"length": LENGTH, "source": LENGTH}), budget=budget)
+    forms = {entry.stored: entry.form for entry in encodings_of(run) if is_bucketed(entry.form)}
+    if _rounds_logarithms(run):
+        forms = {stored: on_edges(form, LENGTH) for stored, form in forms.items()}
+    went_through = run.stopped is None
+    return [_in_a_longer_call(entry, forms, went_through) if is_bucketed(entry.form) else entry for entry in named]
+
+
+def _in_a_longer_call(entry: Named, forms: Mapping[tuple[str, ...], Form], went_through: bool) -> Named:
+    """Return an encoding with the form that it has in a longer call; without a name where it has none there."""
+    if entry.stored in forms:
+        return replace(entry, form=forms[entry.stored])
+    # an operator has its parameters, and what a call cannot reach is not told by it
+    if not went_through or not entry.form.also:
+        return entry
+    words = "close to T5's buckets, but distances choose other rows in a longer call"
+    return replace(entry, form=Form("not recognised", words, {}), shape=entry.shape)
+
+
+def _rounds_logarithms(run: Run) -> bool:
+    """Return whether a logarithm of positions is computed in half precision."""
+    taken = [node.operands[0] for node in run.nodes if node.op_type == "Log"]
+    values = [operand.value for operand in taken if operand is not None]
+    return any(isinstance(value, Position) and value.array.dtype.itemsize == HALF for value in values)
+
+
+def refit_by_length(graph: Graph, run: Run, named: list[Named], budget: Budget) -> list[Named]:
     """Return encodings, those that switch by length with both sides of their switch.
 
     Args:
