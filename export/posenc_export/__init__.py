@@ -150,13 +150,14 @@ def export(
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
     if isinstance(source, ModelFolder):
-        from posenc_export.write.targets.room_for_models import check_room_for
+        from posenc_export.write.targets.room_for_models import check_disk, fit_memory
 
         if parts.options.cpp and source.others:
             raise BadInput(f"--cpp is for models of one graph: {source.path} has an encoder and a decoder")
         place = Path.cwd() / "model" if to is None else path_of(to, "to")
         is_copied = parts.options.proof_of(whole=True, large=False) != "one"
-        check_room_for(source, place, parts.options.announce, is_copied=is_copied)
+        source = fit_memory(source, parts.options.announce, is_copied=is_copied)
+        check_disk(source, place)
     noted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}
 

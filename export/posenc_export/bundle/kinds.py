@@ -131,6 +131,7 @@ NoPositions = Annotated[Positions | None, Must("implicit, offset, explicit, mask
 Listed = Annotated[tuple[T, ...], FromList()]
 Some = Annotated[tuple[T, ...], FromList(least=1)]
 Files = Annotated[tuple[T, ...], FromList(most=10_000)]
+Few = Annotated[tuple[T, ...], FromList(most=100)]
 Object = Annotated[T, FromObject()]
 
 

@@ -176,7 +176,7 @@ class Manifest:
     id: kinds.NoDigest = ""
     facts: Mapping[str, kinds.Text] = field(default_factory=dict)
     foreign: kinds.Text = ""
-    generations: kinds.Listed[kinds.Object[Generation]] = ()
+    generations: kinds.Few[kinds.Object[Generation]] = ()
     parts: kinds.Listed[kinds.Name] = ()
     schema_version: kinds.Natural
 

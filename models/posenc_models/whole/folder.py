@@ -73,7 +73,8 @@ class ModelFolder:
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
         parameters: how many numbers its weights hold.
-        largest: how many of them its largest weight holds.
+        largest: how many of them its largest weight holds, at most.
+        by_weight: whether its reference in float64 widens one weight after the other, as memory does not hold all.
         quantize: what the weights of linear layers are rounded to; None for nothing.
     """
 
@@ -86,6 +87,7 @@ class ModelFolder:
     dtype: DType = "fp32"
     parameters: int = 0
     largest: int = 0
+    by_weight: bool = False
     quantize: Quantize | None = None
 
     @classmethod
@@ -128,7 +130,7 @@ class ModelFolder:
         chosen = task_of(task, config) if task else _task_of(path, config)
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
-        sizes = sizes_of_weights(path)
+        sizes = list(sizes_of_weights(path).values())
         return cls(
             path,
             config,
@@ -318,7 +320,8 @@ def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[st
     Sentence encoders are saved without it. transformers would draw it at random, and no output depends on it.
     """
     names = [name for name, _ in model.named_parameters() if name.startswith("pooler.")]
-    if not names or not set(names) <= set(missing):
+    may_lack = "add_pooling_layer" in inspect.signature(type(model).__init__).parameters
+    if not may_lack or not names or not set(names) <= set(missing):
         return missing
     setattr(model, "pooler", None)  # noqa: B010  (mypy: a module's attributes are modules and tensors)
     return set(missing) - set(names)

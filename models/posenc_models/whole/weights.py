@@ -13,12 +13,17 @@ from posenc.weight_index import weight_map
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def sizes_of_weights(folder: Path) -> list[int]:
-    """Return how many numbers each tensor of a folder's weights holds.
+def sizes_of_weights(folder: Path) -> dict[str, int]:
+    """Return how many numbers each weight of a folder holds, by name; experts of a layer, which may be one, are one.
 
     Raises ValueError, in one line, where files of weights are missing, cut off, or no safetensors.
     """
-    return [size for path in _files(folder) for size in _sizes(path)]
+    sizes: dict[str, int] = {}
+    for path in _files(folder):
+        for name, size in _sizes(path):
+            layer, _, _ = name.partition(".experts.")
+            sizes[layer] = sizes.get(layer, 0) + size
+    return sizes
 
 
 def _files(folder: Path) -> list[Path]:
@@ -34,15 +39,15 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names)]
 
 
-def _sizes(path: Path) -> list[int]:
-    """Return how many numbers each tensor of a file holds; raise ValueError where it cannot be read."""
+def _sizes(path: Path) -> list[tuple[str, int]]:
+    """Return the tensors of a file, and how many numbers each holds; raise ValueError where it cannot be read."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise ValueError("a model's folder takes transformers: pip install transformers") from None
     try:
         with safe_open(path, framework="numpy") as tensors:
-            return [prod(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
+            return [(name, prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()]  # noqa: SIM118
     except FileNotFoundError:
         raise ValueError(f"{path} cannot be read: there is no such file") from None
     except (SafetensorError, OSError) as error:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from posenc_export.common.errors import BadInput
+from posenc_export.common.errors import BadInput, NoReference
 from posenc_export.write.targets.copies import Copies
 from posenc_export.write.targets.float64 import call_in_float64
 
@@ -63,6 +63,25 @@ def test_weights_that_are_widened_one_by_one_give_the_bits_of_a_copy(dtype: torc
     assert (str(actual.dtype), actual.tobytes()) == ("float64", expected.tobytes())
     assert one.words.weight is module.words.weight, "no copy of the weights is held"
     assert "double" not in vars(by_weight)
+
+
+class Scaled(nn.Module):
+    """A weight that each call writes into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.mul_(2)
+        return x * self.weight
+
+
+def test_a_weight_that_a_call_writes_into_is_not_widened_by_itself() -> None:
+    module = Scaled()
+    with pytest.raises(NoReference, match="mul_ writes into a weight"):
+        call_in_float64(module, [np.ones(3)], by_weight=True)
 
 
 class Uncopied(nn.Linear):

@@ -23,18 +23,23 @@ from helpers.model_folders import MODELS, REFUSED, WRITING
 from helpers.shared import Cli, Once, one_of_each
 from helpers.whole_models import Run, writer_of
 from posenc.ports import Array
-from posenc.spec import DType
+from posenc.spec import DType, Spec
+from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.bundle.place import first_foreign
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.exporter.request import dims_of
 from posenc_export.proof.exporter.settings import split
 from posenc_export.proof.generation import Callee, TokenWriter, differences, sounds
 from posenc_export.proof.judging.verdict import ValidateOptions, failed
 from posenc_export.proof.running.run import validate_bundle
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.targets import room_for_models
+from posenc_export.write.targets.feeds import feeds_for
+from posenc_export.write.targets.sizes import trace_sizes
+from posenc_export.write.targets.whole import whole_target
 from posenc_models import ModelFolder
 
 CERTIFIED = ("llama", "gemma3_text", "bloom", "vit", "deepseek_v3")
@@ -298,7 +303,7 @@ def test_a_disk_that_is_too_small_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(room_for_models, "free_memory", lambda: 10**12)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**10, 0, 10**9))
     with pytest.raises(BadInput, match=r"model: 2\.0 GB of weights, and 1\.0 GB are free in"):
-        room_for_models.check_room_for(folder, tmp_path / "whole", lambda line: None)
+        room_for_models.check_disk(folder, tmp_path / "whole")
 
 
 BY_WEIGHT = "with weights in float64 one by one, which takes longer"
@@ -322,8 +327,33 @@ def test_what_a_large_model_takes_is_said_first(
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**12, 0, 10**12))
     said: list[str] = []
     folder = ModelFolder.load(large(tmp_path / "model", count), dtype=dtype)
-    room_for_models.check_room_for(folder, tmp_path / "whole", said.append, is_copied=is_copied)
+    fitted = room_for_models.fit_memory(folder, said.append, is_copied=is_copied)
     assert said == lines
+    assert fitted.by_weight == any(BY_WEIGHT in line for line in lines)
+    assert all(other.by_weight == fitted.by_weight for other in fitted.others)
+
+
+@pytest.mark.parametrize(
+    "kind", one_of_each(("vit", "llama", "mixtral", "gemma3_text", "swin", "wav2vec2", "whisper", "t5"), lambda _: "")
+)
+def test_weights_that_are_widened_one_by_one_give_the_numbers_of_a_copy(once: Once, kind: str) -> None:
+    """Code of convolutions and recurrent layers compares dtypes before it comes to an operator."""
+    folder = ModelFolder.load(saved(once, kind))
+    for graph in (folder, *folder.others):
+        one, other = (whole_target(replace(graph, by_weight=by), Spec(max_len=24), 0).encoding for by in (False, True))
+        sizes = trace_sizes(one.inputs, dims_of(one.module), 24)
+        feeds = feeds_for(one.inputs, Case("a", sizes), 0)
+        expected, actual = one.reference(feeds, None), other.reference(feeds, None)
+        assert {name: array.tobytes() for name, array in actual.items()} == {
+            name: array.tobytes() for name, array in expected.items()
+        }
+
+
+def test_experts_of_a_layer_count_as_one_weight(once: Once) -> None:
+    """A file has each expert alone, or all in one: the module has them in one."""
+    folder = ModelFolder.load(saved(once, "mixtral"))
+    largest = max(parameter.numel() for parameter in folder.build().module.parameters())
+    assert largest <= folder.largest < 2 * largest
 
 
 def test_a_whole_model_is_onnx_unless_somebody_says_otherwise(tmp_path: Path) -> None:

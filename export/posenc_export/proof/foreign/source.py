@@ -26,6 +26,7 @@ from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_export.write.formats.onnx.place import model_file
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.module import NoInputs
+from posenc_export.write.targets.room_for_models import fit_memory
 from posenc_models import ModelConfig, ModelFolder
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def prove_source(
     # files of other programs compute positions as the model does
     source = against
     if isinstance(against, ModelFolder):
-        source = replace(against, exact=False).graph(file.path.stem)
+        source = fit_memory(replace(against, exact=False), noted.announce).graph(file.path.stem)
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
     def made(fitting: Spec) -> Target:

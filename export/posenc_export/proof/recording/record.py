@@ -67,6 +67,8 @@ class GoldenCases:
         return f"{words}; {NO_REFERENCE} in {len(reasons)} of {len(usable)} cases: {reasons[0]}"
 
 
+OF_A_CALL = 32
+"""How many tokens more a call takes as long as."""
 RECORDING = "recording the eager outputs and the reference"
 
 
@@ -88,9 +90,14 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int, progress: Progr
     several = (
         not rules_of(encoding.family).known_refusals and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     )
-    estimate = Estimate([cost(case, encoding.inputs) for case in cases])
+    # of a large model the weights are read in each call, however short; the first one makes the copy in float64, too
+    costs = [0 if case.refused else OF_A_CALL + cost(case, encoding.inputs) for case in cases]
+    estimate = None
     for number, case in enumerate(cases):
-        progress(f"{RECORDING}: call {number + 1} of {len(cases)}{estimate.rest(number)}")
+        rest = estimate.rest(number - 1) if estimate else ""
+        progress(f"{RECORDING}: call {number + 1} of {len(cases)}{rest}")
+        if number == 1:
+            estimate = Estimate(costs[1:])
         try:
             records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:

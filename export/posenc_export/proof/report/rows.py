@@ -88,7 +88,7 @@ def _figures(group: Sequence[Verdict], against: Sequence[Against]) -> tuple[str,
     if not RUNTIMES[group[0].subject].runs:
         return (NOT_RUN, *("" for _ in against))
     comparisons = [comparison for verdict in group for comparison in verdict.comparisons]
-    cases = len({comparison.case for comparison in comparisons})
+    cases = len({comparison.case for comparison in comparisons if comparison.output})
     errors = (figure(worst(comparisons, expected)) for expected in against)
     return (*errors, str(cases or ""))
 

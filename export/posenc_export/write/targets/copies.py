@@ -19,7 +19,7 @@ class Copies:
     Args:
         module: The module.
         again: Makes another where it cannot be copied.
-        by_weight: Whether there is no copy in float64: each weight is widened when an operator reads it, and left.
+        by_weight: Whether there is no copy in float64: each weight is widened when it is read, and dropped again.
 
     Raises BadInput where neither makes another module.
     """

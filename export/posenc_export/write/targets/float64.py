@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator, OpOverload
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -27,6 +29,8 @@ WIDE = {
 }
 """Dtypes and what they are widened to. Integers and flags stay, and floats of 8 bits, which are codes."""
 
+DTYPE = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
+"""What is asked for the dtype of a tensor."""
 MAX_LETTERS = 200
 """Letters of a reason; the rest is cut."""
 
@@ -63,7 +67,7 @@ class Widening(TorchDispatchMode):
             # an exact bit pattern of float32 means nothing in float64
             if func is torch.ops.aten.view.dtype and _reads_bits(*args[:2]):
                 raise TypeError("it reads the bits of numbers, which are others in float64")
-            if self.by_weight and func is torch.ops.aten.embedding.default:
+            if self.by_weight and func is torch.ops.aten.embedding.default and isinstance(args[0], nn.Parameter):
                 return pytree.tree_map(_result, func(*args, **(kwargs or {})))  # rows are taken, and nothing computed
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))
             return pytree.tree_map(_result, func(*wide_args, **wide_kwargs))
@@ -83,6 +87,34 @@ class Widening(TorchDispatchMode):
         if id(value) not in self._twins:
             self._twins[id(value)] = (value, value.to(WIDE[value.dtype]))
         return self._twins[id(value)][1]
+
+
+class WideWeights(TorchFunctionMode):
+    """Gives functions float64 weights, one by one: code checks dtypes before it comes to operators.
+
+    Raises TypeError where a call writes into a weight, which would be lost.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call a function with each parameter in float64; rows of an embedding are taken as they are."""
+        keywords = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        of_weight = bool(args) and isinstance(args[0], nn.Parameter)
+        if func is DTYPE and of_weight:
+            return WIDE.get(args[0].dtype, args[0].dtype)
+        if (of_weight and name.endswith("_") and not name.endswith("__")) or func is torch.embedding_renorm_:
+            raise TypeError(f"{name} writes into a weight")
+        if func is torch.embedding:
+            return func(*args, **keywords)
+        wide_args, wide_kwargs = pytree.tree_map(_wide_weight, (tuple(args), keywords))
+        return func(*wide_args, **wide_kwargs)
+
+
+def _wide_weight(value: object) -> object:
+    is_wide = isinstance(value, nn.Parameter) and value.dtype in WIDE
+    return value.detach().to(WIDE[value.dtype]) if isinstance(value, nn.Parameter) and is_wide else value
 
 
 def _reads_bits(tensor: object, dtype: object) -> bool:
@@ -121,13 +153,14 @@ def call_in_float64(module: nn.Module, args: Sequence[Array], by_weight: bool = 
     Args:
         module: Its weights are float64, or widened one by one.
         args: What goes in.
-        by_weight: Whether weights are widened one by one: a large model then takes the memory of one more weight.
+        by_weight: Whether weights are widened one by one: a large model then takes 8 bytes for each number of its
+            largest weight, in the place of all.
 
     Raises NoReference, with the operator, where it does not run in float64.
     """
     widening = Widening(by_weight)
     try:
-        with _float64_by_default(), widening:
+        with _float64_by_default(), widening, WideWeights() if by_weight else nullcontext():
             return call_on_arrays(module, args)
     except Exception as error:
         check_machine(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posenc.memory import free_memory
@@ -55,30 +55,30 @@ def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     return Needs(weights, held + 8 * folder.parameters, held + 8 * folder.largest)
 
 
-def widens_by_weight(folder: ModelFolder) -> bool:
-    """Return whether memory does not hold the weights in float64, too, so that they are widened one by one."""
-    return needs_of(folder).memory > free_memory()
+def check_disk(folder: ModelFolder, to: Path) -> None:
+    """Raise BadInput, in one line, where the disk of a place has no room for the file of a model."""
+    weights = needs_of(folder).weights
+    place = next(place for place in to.resolve().parents if place.exists())
+    free = shutil.disk_usage(place).free
+    if weights > free:
+        raise BadInput(f"{folder.path}: {weights / GB:.1f} GB of weights, and {free / GB:.1f} GB are free in {place}")
 
 
-def check_room_for(folder: ModelFolder, to: Path, say: Callable[[str], None], is_copied: bool = True) -> None:
-    """Raise BadInput, in one line, where memory or disk do not suffice; say what a large model takes.
+def fit_memory(folder: ModelFolder, say: Callable[[str], None], is_copied: bool = True) -> ModelFolder:
+    """Return a model as memory holds it: where its weights do not fit in float64, too, they are widened one by one.
+
+    Asked once, before anything is loaded. Raises BadInput, in one line, where memory does not suffice.
 
     Args:
         folder: The model.
-        to: Where the bundle goes.
-        say: Takes a line for the user.
+        say: Takes a line for the user on what a large model takes.
         is_copied: Whether copies in float64 and in float32 are made; a proof of one call needs none.
     """
-    needs = needs_of(folder, is_copied)
-    is_tight = needs.memory > free_memory()
-    words = needs.by_weight() if is_tight and needs.least < needs.memory else str(needs)
-    if needs.least > free_memory():
-        raise BadInput(f"{folder.path}: {words}, and {free_memory() / GB:.1f} GB are free")
-    place = next(place for place in to.resolve().parents if place.exists())
-    free = shutil.disk_usage(place).free
-    if needs.weights > free:
-        raise BadInput(
-            f"{folder.path}: {needs.weights / GB:.1f} GB of weights, and {free / GB:.1f} GB are free in {place}"
-        )
+    needs, free = needs_of(folder, is_copied), free_memory()
+    by_weight = needs.least < needs.memory and needs.memory > free
+    words = needs.by_weight() if by_weight else str(needs)
+    if needs.least > free:
+        raise BadInput(f"{folder.path}: {words}, and {free / GB:.1f} GB are free")
     if needs.weights >= WORTH_SAYING:
         say(words)
+    return replace(folder, by_weight=by_weight)

@@ -16,7 +16,7 @@ from posenc_export.write.targets.copies import Copies
 from posenc_export.write.targets.ending import advised
 from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
-from posenc_export.write.targets.room_for_models import MANY, widens_by_weight
+from posenc_export.write.targets.room_for_models import MANY
 from posenc_models import ModelFolder
 from posenc_models.whole import companions
 
@@ -37,7 +37,6 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     with bad_input():
         # a part lies in the bundle of its whole, which has them
         beside = {} if folder.part else companions(folder.path)
-        by_weight = widens_by_weight(folder)
         whole, precise = folder.build(), replace(folder, dtype="fp32", quantize=None)
         ports = parse_ports(whole.inputs)
 
@@ -45,7 +44,9 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         return folder.build().module
 
     def described(inputs: tuple[Port, ...]) -> Encoding:
-        return own_encoding(whole.module, inputs, spec.max_len, seed, again, names=whole.outputs, by_weight=by_weight)
+        return own_encoding(
+            whole.module, inputs, spec.max_len, seed, again, names=whole.outputs, by_weight=folder.by_weight
+        )
 
     with advised(Copies(whole.module, again).fresh, ports, spec.max_len, seed):
         ports, notes = read_masks(ports, described, spec.max_len, seed)
