@@ -86,8 +86,8 @@ def smallest(scheme: str) -> Parameters:
 def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
     """The dtypes of the smallest sample in a form, with positions given in a way.
 
-    Of forms, ways and dtypes each pair is there, in the place of every three: the next form begins with the next dtype,
-    and so does the next way. What a scheme is by default has those that no other of its forms and ways has.
+    Each form is tried in float32 with positions as by default. Each other form and way has one of the other dtypes, so
+    that each of them meets several forms and ways; what a scheme is by default has those that no other place has.
     """
     forms = forms_of(scheme)
     ways = sorted(POSITIONS, key=lambda one: one != SCHEMES[scheme].positions)
@@ -96,7 +96,12 @@ def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
         for form, way in product(forms, ways)
         if family_of(scheme, Spec(form[0], form[1], way, MAX_LEN), smallest(scheme))
     ]
-    chosen = {one: DTYPES[(forms.index(one[0]) + ways.index(one[1])) % len(DTYPES)] for one in there}
+    first = {form: next(cell for cell in there if cell[0] == form) for form in forms}
+    halves = DTYPES[1:]
+    chosen = {
+        (form, way): DTYPES[0] if first[form] == (form, way) else halves[(forms.index(form) + ways.index(way)) % 3]
+        for form, way in there
+    }
     here = (form_of(spec), cast("Positions", spec.positions))
     rest = tuple(dtype for dtype in DTYPES if dtype not in chosen.values())
     return (chosen[here], *(rest if here == there[0] else ()))

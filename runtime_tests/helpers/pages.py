@@ -74,7 +74,7 @@ def run(words: list[str], folder: Path, *, preloaded: bool = False) -> str:
     places = [*([commands_of_a_loaded_process()] if preloaded else []), Path(sys.executable).parent, os.environ["PATH"]]
     env = {**os.environ, "PATH": ":".join(map(str, places)), "XDG_CACHE_HOME": str(folder / "cache")}
     env["CMAKE_BUILD_TYPE"] = "None"  # half the time of a build
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

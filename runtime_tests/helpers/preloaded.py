@@ -1,7 +1,8 @@
 """A process that has loaded torch, transformers and the commands, and forks itself for each command that tests play.
 
-`posenc`, `posenc-export` and `python FILE` of a page are then what they are, but for the seconds in which a new process
-loads libraries: half of what the pages of the documents took. The README is played by processes of users.
+`posenc`, `posenc-export` and `python FILE` of a page take half the time so. Bundles are validated in the process of the
+command, as in tests that are not marked `apart`, and what is imported already need not be imported by a page. The
+README is played by processes of users.
 """
 
 import array
@@ -16,8 +17,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 CLIENT = """#!{python} -ISE
 import json, os, socket, sys
@@ -68,7 +71,7 @@ def load() -> None:
 
 
 def serve(address: str) -> None:
-    """Answer one command after another until the tests end, and with them the standard input."""
+    """Answer commands until the tests end, and with them the standard input; a command may start others."""
     load()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
@@ -79,16 +82,28 @@ def serve(address: str) -> None:
             with client:
                 _, given, _, _ = socket.recv_fds(client, 1, 3)
                 words, folder, environment = json.loads(client.makefile().readline())
-                child = os.fork()
-                if not child:
+                if not os.fork():
                     server.close()
-                    client.close()
-                    become(given, folder, environment)
-                    run(words)
+                    keep(client, given, words, folder, environment)
                 for descriptor in given:
                     os.close(descriptor)
-                _, status = os.waitpid(child, 0)
-                client.sendall(f"{os.waitstatus_to_exitcode(status) % 256}\n".encode())
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+
+
+def keep(client: socket.socket, given: Any, words: list[str], folder: str, environment: dict[str, str]) -> NoReturn:
+    """Run a command in a child, and send its status: another command is answered meanwhile."""
+    child = os.fork()
+    if not child:
+        client.close()
+        atexit._clear()
+        become(given, folder, environment)
+        run(words)
+    _, status = os.waitpid(child, 0)
+    with suppress(OSError):
+        client.sendall(f"{os.waitstatus_to_exitcode(status) % 256}\n".encode())
+    os._exit(0)
 
 
 def become(descriptors: Any, folder: str, environment: dict[str, str]) -> None:
@@ -101,8 +116,8 @@ def become(descriptors: Any, folder: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
 
 
-def run(words: list[str]) -> None:
-    """Run a command to its end, as a new process does."""
+def run(words: list[str]) -> NoReturn:
+    """Run a command to its end, with its threads and what it left for its exit, as a new process does."""
     name, *rest = words
     status: object = 0
     try:
@@ -123,6 +138,8 @@ def run(words: list[str]) -> None:
     if isinstance(status, str):
         print(status, file=sys.stderr)
         status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(int(status or 0))  # type: ignore[call-overload]

@@ -3,12 +3,13 @@
 import json
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.combinations import MAX_LEN, combinations, family_of, run
+from helpers.combinations import MAX_LEN, POSITIONS, combinations, family_of, run
 from helpers.cpp_tools import LAST, written
 from helpers.shared import Cli
 from posenc.rope_types import ROPE_TYPES
@@ -35,8 +36,23 @@ ROWS_HOLD_NONE = {
 """Parameters of rotations that no row of a table holds: test_rope_nd_refusals.py has what a header says of them."""
 
 
+def each_way() -> Iterator[Any]:
+    """The smallest sample of each scheme in both modes, with positions given in every way, in float32."""
+    for scheme, mode, way in product(SCHEMES, ("baked", "dynamic"), POSITIONS):
+        yield pytest.param(
+            scheme,
+            Spec(mode, "exact", way, MAX_LEN),  # type: ignore[arg-type]
+            SCHEMES[scheme].samples[0],
+            id=f"{scheme}-{mode}-{way}",
+            marks=pytest.mark.exhaustive,
+        )
+
+
 def supported() -> Iterator[Any]:
-    for one in combinations():
+    """Each of those whose rows a header holds, and of the combinations that all runtimes are asked."""
+    tried = {(one.values[0], one.values[1], str(one.values[2])) for one in combinations()}
+    more = (one for one in each_way() if (one.values[0], one.values[1], str(one.values[2])) not in tried)
+    for one in (*combinations(), *more):
         scheme, spec, params = one.values
         held = scheme not in ("xpos", "dinov3", "rope_layers", "rope_mixed") and not ROWS_HOLD_NONE & {*params.items()}
         if held and spec.method == "exact" and spec.dtype in ("fp32", "fp64"):
