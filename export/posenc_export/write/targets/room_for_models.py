@@ -16,6 +16,8 @@ BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 """Bytes of a weight."""
 WORTH_SAYING = GB
 """Bytes of weights from which on a line says what the export takes."""
+BESIDE = 3 * GB // 2
+"""Bytes of libraries, and of the numbers of calls, as measured of half a billion parameters and 150,000 words."""
 MANY = 10**9
 """Parameters above which a proof is quick, unless somebody asks for a full one."""
 
@@ -49,9 +51,9 @@ def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     """Return what the export of a model takes, with copies in float64 and in float32 or without."""
     weights = BYTES[folder.dtype] * folder.parameters
     if not is_copied:
-        return Needs(weights, weights * 3 // 2, weights * 3 // 2)
+        return Needs(weights, weights + BESIDE, weights + BESIDE)
     # the module, its file or a runtime that holds it by turns; of half or quantized ones float32, for its tokens
-    held = weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
+    held = BESIDE + weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
     return Needs(weights, held + 8 * folder.parameters, held + 8 * folder.largest)
 
 
