@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -211,3 +212,29 @@ def test_a_path_may_pass_through_a_folder_that_is_not_there(tmp_path: Path) -> N
         (scratch / "file").touch()
         install(scratch, place)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize("moment", ["mkdir", "acquire"])
+def test_an_interrupt_while_a_workshop_is_opened_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Ctrl-C between the folder and its lock left the folder."""
+
+    mkdir = Path.mkdir
+
+    def made(self: Path, *args: Any, **kwargs: Any) -> None:
+        mkdir(self, *args, **kwargs)
+        if ".partial-" in self.name:
+            raise KeyboardInterrupt
+
+    def acquired(self: object) -> None:
+        raise KeyboardInterrupt
+
+    if moment == "mkdir":
+        monkeypatch.setattr(Path, "mkdir", made)
+    else:
+        monkeypatch.setattr("filelock.FileLock.acquire", acquired)
+    with pytest.raises(KeyboardInterrupt), staged(tmp_path / "bundle"):
+        pass
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []

@@ -15,8 +15,8 @@ from helpers.graph_files import written
 from helpers.misread import NUMBERS, added, biased, codes, families, inspected, read, turned
 from helpers.shared import Cli
 from posenc.formulas.t5_bias import buckets
-from posenc_export.read import far_errors
 from posenc_export.read import inspect as reading
+from posenc_export.read.errors import far as far_errors
 from posenc_export.read.inspection import Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
 from posenc_export.read.report.text import body_lines

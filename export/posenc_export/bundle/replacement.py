@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import errno
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,16 +39,18 @@ def staged(target: Path, option: PlaceOption = OUTPUT) -> Iterator[Path]:
 
     Restores or removes first what killed runs left there. Raises BadInput if nothing can be written.
     """
+    # a name is here before its folder is: an interrupt between the two leaves nothing
+    opened: list[tuple[Path, FileLock]] = []
     try:
-        target.resolve().parent.mkdir(parents=True, exist_ok=True)
-        settle_leftovers(target)
-        workshop, lock = _open_workshop(target)
-    except OSError as error:
-        check_machine(error)
-        raise BadInput(
-            f"cannot write beside {target}: {error.strerror}; give another folder with {option.name}"
-        ) from error
-    try:
+        try:
+            target.resolve().parent.mkdir(parents=True, exist_ok=True)
+            settle_leftovers(target)
+            workshop = _open_workshop(target, opened)
+        except OSError as error:
+            check_machine(error)
+            raise BadInput(
+                f"cannot write beside {target}: {error.strerror}; give another folder with {option.name}"
+            ) from error
         (workshop / NEW).mkdir()
         yield workshop / NEW
     except Exception as error:
@@ -57,10 +59,11 @@ def staged(target: Path, option: PlaceOption = OUTPUT) -> Iterator[Path]:
             raise
         raise ToolFailed(full) from error
     finally:
-        try:
-            _settle(workshop, target)
-        finally:
-            lock.release()
+        for workshop, lock in opened:
+            try:
+                _settle(workshop, target)
+            finally:
+                lock.release()
 
 
 def install(scratch: Path, place: Path, force: bool = False, option: PlaceOption = OUTPUT) -> None:
@@ -100,17 +103,19 @@ def settle_leftovers(target: Path) -> None:
                         _settle(workshop, target)
 
 
-def _open_workshop(target: Path) -> tuple[Path, FileLock]:
-    """Make a workshop and hold its lock."""
+def _open_workshop(target: Path, opened: list[tuple[Path, FileLock]]) -> Path:
+    """Make a workshop and hold its lock; `opened` gets every one that is begun, before it is there."""
+    place = target.resolve()
     while True:  # another run may remove the workshop, as a leftover, before its lock is held
-        place = target.resolve()
-        workshop = Path(tempfile.mkdtemp(prefix=f".{place.name}.partial-", dir=place.parent))
+        workshop = place.parent / f".{place.name}.partial-{secrets.token_hex(4)}"
         lock = FileLock(workshop / LOCK)
+        opened.append((workshop, lock))
+        workshop.mkdir(mode=0o700)
         with suppress(FileNotFoundError, FileExistsError):  # FileLock makes the folder of its file
             with suppress(NotImplementedError):  # a file system without locks: no run removes leftovers there
                 lock.acquire()
             if (workshop / LOCK).exists():
-                return workshop, lock
+                return workshop
         lock.release()
 
 
@@ -141,8 +146,8 @@ def _settle(workshop: Path, target: Path) -> None:
     for part in (NEW, GONE):
         shutil.rmtree(workshop / part, ignore_errors=True)
     with suppress(OSError):
-        if [path.name for path in workshop.iterdir()] == [LOCK]:
-            (workshop / LOCK).unlink()
+        if {path.name for path in workshop.iterdir()} <= {LOCK}:
+            (workshop / LOCK).unlink(missing_ok=True)
             workshop.rmdir()
 
 
