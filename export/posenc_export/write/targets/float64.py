@@ -29,8 +29,8 @@ WIDE = {
 }
 """Dtypes and what they are widened to. Integers and flags stay, and floats of 8 bits, which are codes."""
 
-DTYPE = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
-"""What is asked for the dtype of a tensor."""
+SHAPES = ("size", "dim", "ndimension", "numel", "stride", "is_contiguous", "is_floating_point")
+"""Methods of a weight that read none of its numbers."""
 MAX_LETTERS = 200
 """Letters of a reason; the rest is cut."""
 
@@ -102,19 +102,23 @@ class WideWeights(TorchFunctionMode):
         keywords = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         of_weight = bool(args) and isinstance(args[0], nn.Parameter)
-        if func is DTYPE and of_weight:
-            return WIDE.get(args[0].dtype, args[0].dtype)
         if (of_weight and name.endswith("_") and not name.endswith("__")) or func is torch.embedding_renorm_:
             raise TypeError(f"{name} writes into a weight")
-        if func is torch.embedding:
+        if func is torch.embedding or (of_weight and name in SHAPES):
             return func(*args, **keywords)
+        if of_weight and name == "__get__":  # to ask for a shape must not cost a copy
+            value = func(*args)
+            if not isinstance(value, Tensor):
+                return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
         wide_args, wide_kwargs = pytree.tree_map(_wide_weight, (tuple(args), keywords))
         return func(*wide_args, **wide_kwargs)
 
 
 def _wide_weight(value: object) -> object:
-    is_wide = isinstance(value, nn.Parameter) and value.dtype in WIDE
-    return value.detach().to(WIDE[value.dtype]) if isinstance(value, nn.Parameter) and is_wide else value
+    """Return a weight in float64; anything else as it is."""
+    if isinstance(value, nn.Parameter) and value.dtype in WIDE:
+        return value.detach().to(WIDE[value.dtype])
+    return value
 
 
 def _reads_bits(tensor: object, dtype: object) -> bool:
