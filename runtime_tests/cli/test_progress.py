@@ -138,11 +138,11 @@ def test_what_follows_a_colon_is_the_same_step() -> None:
 
 def test_what_is_left_of_long_work_is_estimated_by_what_each_call_costs() -> None:
     now = time.monotonic()
-    assert Estimate([1, 1, 8], now).rest(1) == "", "after no time nothing is known"
-    assert Estimate([1, 1, 8], now - 20).rest(0) == ""
-    assert Estimate([1, 1, 8], now - 20).rest(1) == ", about 3 min left"
-    assert Estimate([1, 1, 8], now - 20).rest(2) == ", about 80 s left"
-    assert Estimate([1, 1, 8], now - 20).rest(3) == ""
+    assert Estimate([1, 1, 8], now).after(1) == "", "after no time nothing is known"
+    assert Estimate([1, 1, 8], now - 20).after(0) == ""
+    assert Estimate([1, 1, 8], now - 20).after(1) == ", about 3 min left"
+    assert Estimate([1, 1, 8], now - 20).after(2) == ", about 80 s left"
+    assert Estimate([1, 1, 8], now - 20).after(3) == ""
 
 
 def test_each_call_of_a_recording_is_said() -> None:

@@ -16,7 +16,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -39,31 +39,24 @@ def staged(target: Path, option: PlaceOption = OUTPUT) -> Iterator[Path]:
 
     Restores or removes first what killed runs left there. Raises BadInput if nothing can be written.
     """
-    # a name is here before its folder is: an interrupt between the two leaves nothing
-    opened: list[tuple[Path, FileLock]] = []
-    try:
+    with ExitStack() as cleanup:
         try:
             target.resolve().parent.mkdir(parents=True, exist_ok=True)
             settle_leftovers(target)
-            workshop = _open_workshop(target, opened)
+            workshop = _open_workshop(target, cleanup)
         except OSError as error:
             check_machine(error)
             raise BadInput(
                 f"cannot write beside {target}: {error.strerror}; give another folder with {option.name}"
             ) from error
-        (workshop / NEW).mkdir()
-        yield workshop / NEW
-    except Exception as error:
-        full = where_full(error, target)
-        if not full:
-            raise
-        raise ToolFailed(full) from error
-    finally:
-        for workshop, lock in opened:
-            try:
-                _settle(workshop, target)
-            finally:
-                lock.release()
+        try:
+            (workshop / NEW).mkdir()
+            yield workshop / NEW
+        except Exception as error:
+            full = where_full(error, target)
+            if not full:
+                raise
+            raise ToolFailed(full) from error
 
 
 def install(scratch: Path, place: Path, force: bool = False, option: PlaceOption = OUTPUT) -> None:
@@ -103,13 +96,14 @@ def settle_leftovers(target: Path) -> None:
                         _settle(workshop, target)
 
 
-def _open_workshop(target: Path, opened: list[tuple[Path, FileLock]]) -> Path:
-    """Make a workshop and hold its lock; `opened` gets every one that is begun, before it is there."""
+def _open_workshop(target: Path, cleanup: ExitStack) -> Path:
+    """Make a workshop and hold its lock. Its removal is planned first, so that an interrupt leaves nothing."""
     place = target.resolve()
     while True:  # another run may remove the workshop, as a leftover, before its lock is held
         workshop = place.parent / f".{place.name}.partial-{secrets.token_hex(4)}"
         lock = FileLock(workshop / LOCK)
-        opened.append((workshop, lock))
+        cleanup.callback(lock.release)
+        cleanup.callback(_settle, workshop, target)
         workshop.mkdir(mode=0o700)
         with suppress(FileNotFoundError, FileExistsError):  # FileLock makes the folder of its file
             with suppress(NotImplementedError):  # a file system without locks: no run removes leftovers there

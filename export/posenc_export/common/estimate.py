@@ -22,12 +22,12 @@ class Estimate:
     costs: Sequence[float]
     start: float = field(default_factory=time.monotonic)
 
-    def rest(self, done: int) -> str:
+    def after(self, done: int) -> str:
         """Return how long the parts after the first `done` take, as ", about 3 min left"; "" if it is not known yet."""
-        spent, behind = time.monotonic() - self.start, sum(self.costs[:done])
-        if spent < WORTH_SAYING or not behind:
+        spent, cost = time.monotonic() - self.start, sum(self.costs[:done])
+        if spent < WORTH_SAYING or not cost:
             return ""
-        rest = spent * sum(self.costs[done:]) / behind
+        rest = spent * sum(self.costs[done:]) / cost
         if rest < WORTH_SAYING:
             return ""
         return f", about {rest / 60:.0f} min left" if rest >= 90 else f", about {rest:.0f} s left"

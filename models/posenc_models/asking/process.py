@@ -90,12 +90,16 @@ class Asking:
         Raises CannotAsk, in one line, where the model cannot be asked, or takes longer than it may; AskingFailed where
         the child crashed.
         """
-        (self.folder / "feeds.pickle").write_bytes(pickle.dumps({name: dict(feeds) for name, feeds in cases.items()}))
+        self._give(cases)
         try:
             self._run()
             return self._read()
         finally:
             self._stop()
+
+    def _give(self, cases: Mapping[str, Feeds]) -> None:
+        """Write the calls."""
+        (self.folder / "feeds.pickle").write_bytes(pickle.dumps({name: dict(feeds) for name, feeds in cases.items()}))
 
     def _run(self) -> None:
         """Tell the child that there are calls, and wait for its end."""

@@ -130,7 +130,7 @@ class ModelFolder:
         chosen = task_of(task, config) if task else _task_of(path, config)
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
-        sizes = list(sizes_of_weights(path).values())
+        sizes = sizes_of_weights(path)
         return cls(
             path,
             config,

@@ -13,8 +13,8 @@ from posenc.weight_index import weight_map
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def sizes_of_weights(folder: Path) -> dict[str, int]:
-    """Return how many numbers each weight of a folder holds, by name; experts of a layer, which may be one, are one.
+def sizes_of_weights(folder: Path) -> list[int]:
+    """Return how many numbers each weight of a folder holds; the experts of a layer, which may be one, count as one.
 
     Raises ValueError, in one line, where files of weights are missing, cut off, or no safetensors.
     """
@@ -23,7 +23,7 @@ def sizes_of_weights(folder: Path) -> dict[str, int]:
         for name, size in _sizes(path):
             layer, _, _ = name.partition(".experts.")
             sizes[layer] = sizes.get(layer, 0) + size
-    return sizes
+    return list(sizes.values())
 
 
 def _files(folder: Path) -> list[Path]:

@@ -67,8 +67,8 @@ class GoldenCases:
         return f"{words}; {NO_REFERENCE} in {len(reasons)} of {len(usable)} cases: {reasons[0]}"
 
 
-OF_A_CALL = 32
-"""How many tokens more a call takes as long as."""
+WEIGHTS_COST = 32
+"""What it costs to read the weights of a model, in tokens: each call does, however short it is."""
 RECORDING = "recording the eager outputs and the reference"
 
 
@@ -90,14 +90,12 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int, progress: Progr
     several = (
         not rules_of(encoding.family).known_refusals and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     )
-    # of a large model the weights are read in each call, however short; the first one makes the copy in float64, too
-    costs = [0 if case.refused else OF_A_CALL + cost(case, encoding.inputs) for case in cases]
-    estimate = None
+    costs = [0 if case.refused else WEIGHTS_COST + cost(case, encoding.inputs) for case in cases]
+    rest = Estimate(costs)
     for number, case in enumerate(cases):
-        rest = estimate.rest(number - 1) if estimate else ""
-        progress(f"{RECORDING}: call {number + 1} of {len(cases)}{rest}")
-        if number == 1:
-            estimate = Estimate(costs[1:])
+        if number == 1:  # the first call made the copy in float64, too, and tells nothing of the others
+            rest = Estimate([0, *costs[1:]])
+        progress(f"{RECORDING}: call {number + 1} of {len(cases)}{rest.after(number)}")
         try:
             records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:
