@@ -83,8 +83,12 @@ def smallest(scheme: str) -> Parameters:
     return SCHEMES[scheme].samples[0]
 
 
-def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
-    """The dtypes of the smallest sample in a form, with positions given in a way.
+Cells = dict[tuple[Form, Positions], tuple[DType, ...]]
+"""Forms, and ways to give positions, in which a sample is tried, with their dtypes."""
+
+
+def cells_of_smallest(scheme: str) -> Cells:
+    """The forms and ways in which the smallest sample is tried, all that there are, with their dtypes.
 
     Each form is tried in float32 with positions as by default. Each other form and way has one of the other dtypes, so
     that each of them meets several forms and ways; what a scheme is by default has those that no other place has.
@@ -96,18 +100,17 @@ def dtypes(scheme: str, spec: Spec) -> tuple[DType, ...]:
         for form, way in product(forms, ways)
         if family_of(scheme, Spec(form[0], form[1], way, MAX_LEN), smallest(scheme))
     ]
-    first = {form: next(cell for cell in there if cell[0] == form) for form in forms}
-    halves = DTYPES[1:]
-    chosen = {
-        (form, way): DTYPES[0] if first[form] == (form, way) else halves[(forms.index(form) + ways.index(way)) % 3]
+    first = [next(cell for cell in there if cell[0] == form) for form in forms]
+    wide, *others = DTYPES
+    cells: Cells = {
+        (form, way): (wide if (form, way) in first else others[(forms.index(form) + ways.index(way)) % len(others)],)
         for form, way in there
     }
-    here = (form_of(spec), cast("Positions", spec.positions))
-    rest = tuple(dtype for dtype in DTYPES if dtype not in chosen.values())
-    return (chosen[here], *(rest if here == there[0] else ()))
+    used = {dtype for dtypes in cells.values() for dtype in dtypes}
+    return {**cells, there[0]: (*cells[there[0]], *(dtype for dtype in DTYPES if dtype not in used))}
 
 
-def cells_of_variant(scheme: str, params: Parameters) -> dict[tuple[Form, Positions], tuple[DType, ...]]:
+def cells_of_variant(scheme: str, params: Parameters) -> Cells:
     """The forms and ways in which another sample, or another choice of a parameter, is tried, with their dtypes.
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
@@ -138,23 +141,24 @@ def cells_of_variant(scheme: str, params: Parameters) -> dict[tuple[Form, Positi
     return {(form, usual): of_first, **dict.fromkeys(others, of_others)}
 
 
+def cells_of(scheme: str, params: Parameters) -> Cells:
+    return cells_of_smallest(scheme) if params == smallest(scheme) else cells_of_variant(scheme, params)
+
+
 def combinations() -> Iterator[Any]:
     """Every one; for the quick run each family, and the modes and dtypes of those that headers have functions for."""
     seen: set[object] = set()
     for scheme in SCHEMES:
-        for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
+        samples = [(params, cells_of(scheme, params)) for params in variants(scheme)]
+        for (mode, method), (params, cells), positions in product(MODES, samples, POSITIONS):
             spec = Spec(mode, method, positions, MAX_LEN)
             family = family_of(scheme, spec, params)
-            if not family:
-                continue
-            is_smallest = params == smallest(scheme)
-            of_variant = {} if is_smallest else cells_of_variant(scheme, params)
-            for dtype in dtypes(scheme, spec) if is_smallest else of_variant.get((form_of(spec), positions), ()):
+            for dtype in cells.get(((mode, method), positions), ()):
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
                 headers = family if family in FUNCTIONS else ""
                 choices = {family, (headers, mode), (headers, dtype)}
-                quick = is_smallest and dtype in DTYPES[:2] and bool(choices - seen)
+                quick = params == smallest(scheme) and dtype in DTYPES[:2] and bool(choices - seen)
                 seen |= choices if quick else set()
                 marks = () if quick else (pytest.mark.exhaustive,)
                 yield pytest.param(scheme, replace(spec, dtype=dtype), params, id=name, marks=marks)

@@ -1,7 +1,6 @@
 """What users get in a process of its own, done in the process of a test: what takes seconds there is done once."""
 
 import functools
-import pickle
 import tempfile
 from collections.abc import Mapping
 from functools import partial
@@ -29,9 +28,7 @@ class InProcess(Asking):
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         with tempfile.TemporaryDirectory() as name:
             self.folder = Path(name)
-            (self.folder / "feeds.pickle").write_bytes(
-                pickle.dumps({name: dict(feeds) for name, feeds in cases.items()})
-            )
+            self._give(cases)
             write_answers(guarded(partial(model_of, self.question)), self.folder)
             return self._read()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.preloaded import commands as commands_of_a_loaded_process
+from helpers.preloaded import command_folder
 
 ROOT = Path(__file__).parents[2]
 LLAMA = """
@@ -71,7 +71,7 @@ def run(words: list[str], folder: Path, *, preloaded: bool = False) -> str:
         folder: Where it runs.
         preloaded: Whether its Python is a process that has loaded the libraries before.
     """
-    places = [*([commands_of_a_loaded_process()] if preloaded else []), Path(sys.executable).parent, os.environ["PATH"]]
+    places = [*([command_folder()] if preloaded else []), Path(sys.executable).parent, os.environ["PATH"]]
     env = {**os.environ, "PATH": ":".join(map(str, places)), "XDG_CACHE_HOME": str(folder / "cache")}
     env["CMAKE_BUILD_TYPE"] = "None"  # half the time of a build
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=900)

@@ -5,7 +5,6 @@ command, as in tests that are not marked `apart`, and what is imported already n
 README is played by processes of users.
 """
 
-import array
 import atexit
 import functools
 import json
@@ -20,7 +19,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 CLIENT = """#!{python} -ISE
 import json, os, socket, sys
@@ -37,7 +36,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 @functools.cache
-def commands() -> Path:
+def command_folder() -> Path:
     """Start the process; return a folder of commands that it answers, to be first in PATH."""
     folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -81,10 +80,10 @@ def serve(address: str) -> None:
             client, _ = server.accept()
             with client:
                 _, given, _, _ = socket.recv_fds(client, 1, 3)
-                words, folder, environment = json.loads(client.makefile().readline())
+                request = json.loads(client.makefile().readline())
                 if not os.fork():
                     server.close()
-                    keep(client, given, words, folder, environment)
+                    keep(client, given, *request)
                 for descriptor in given:
                     os.close(descriptor)
             with suppress(ChildProcessError):
@@ -92,7 +91,9 @@ def serve(address: str) -> None:
                     pass
 
 
-def keep(client: socket.socket, given: Any, words: list[str], folder: str, environment: dict[str, str]) -> NoReturn:
+def keep(
+    client: socket.socket, given: list[int], words: list[str], folder: str, environment: dict[str, str]
+) -> NoReturn:
     """Run a command in a child, and send its status: another command is answered meanwhile."""
     child = os.fork()
     if not child:
@@ -106,9 +107,9 @@ def keep(client: socket.socket, given: Any, words: list[str], folder: str, envir
     os._exit(0)
 
 
-def become(descriptors: Any, folder: str, environment: dict[str, str]) -> None:
+def become(descriptors: list[int], folder: str, environment: dict[str, str]) -> None:
     """Take the streams, the folder and the environment of the process that asks."""
-    for number, descriptor in enumerate(array.array("i", descriptors)):
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
     os.chdir(folder)

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from helpers.combinations import run
 from posenc.parameters import Value
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export.proof.exporter import ExportOptions, export_target
 from posenc_export.proof.runtimes import RUNTIMES, Missing
-from posenc_export.write.targets.scheme import scheme_target
 
 DATA = Path(__file__).parents[1] / "data"
 ROOT = Path(__file__).parents[2]
@@ -80,13 +79,12 @@ Once = Callable[[str, Callable[[Path], None]], Path]
 def written_once(once: Once, scheme: str, spec: Spec, params: Mapping[str, Value]) -> Path:
     """Return the ONNX bundle of a scheme, not validated, written once for all tests that read it: none changes it."""
     spec = replace(spec, positions=spec.positions or SCHEMES[scheme].positions)
-    options = ExportOptions(("onnx",), validate=False)
+    name = sha256(repr((scheme, spec, sorted(params.items()))).encode()).hexdigest()[:16]
 
     def write(folder: Path) -> None:
-        export_target(lambda: scheme_target(scheme, spec, params, 0), options, folder / "bundle")
+        run(scheme, spec, params, folder, formats=("onnx",), validate=False)
 
-    request = repr((scheme, spec, sorted(params.items())))
-    return once(f"written-{sha256(request.encode()).hexdigest()[:16]}", write) / "bundle"
+    return once(f"written-{name}", write) / "bundle"
 
 
 def sample_bundle(once: Once, name: str) -> Path:

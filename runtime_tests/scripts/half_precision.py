@@ -27,15 +27,15 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from helpers.book import TEXT, train
 from helpers.made_parts import put_part
 from posenc_export.common.markdown import table
 from posenc_models import ModelFolder
 
-ROOT = Path(__file__).parents[2]
-PAGE, TEXT = ROOT / "docs" / "reference" / "measured" / "models.md", ROOT / "runtime_tests" / "data" / "alice.txt"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 STARTS = (0, 8_000, 60_000)
 TOKENS, PROMPT = 200, 24
-STEPS, BATCH, LENGTH = 150, 8, 64
+STEPS, LENGTH = 150, 64
 DTYPES: Mapping[str, torch.dtype] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 CONFIG: Mapping[str, Any] = {
     "vocab_size": 256,
@@ -62,20 +62,12 @@ class Cost:
     off: float
 
 
-def train(folder: Path) -> None:
-    """Write the folder of a model that has read a book for a minute, a byte a token."""
+def save_model(folder: Path) -> None:
+    """Write the folder of a model that has read a book for a minute."""
     torch.manual_seed(0)
-    text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**CONFIG))
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    for _ in range(STEPS):
-        starts = torch.randint(len(text) - LENGTH, (BATCH,))
-        ids = torch.stack([text[start : start + LENGTH] for start in starts.tolist()])
-        loss = model(input_ids=ids, labels=ids).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(f"loss {loss.item():.2f}", flush=True)
+    loss = train(model, STEPS, LENGTH, lambda ids: {"input_ids": ids, "labels": ids})
+    print(f"loss {loss:.2f}", flush=True)
     model.save_pretrained(folder)
 
 
@@ -184,7 +176,7 @@ def main() -> None:
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:
-        train(Path(folder))
+        save_model(Path(folder))
         text = summary(measure(Path(folder)))
     if options.write:
         put_part(PAGE, "half", text)

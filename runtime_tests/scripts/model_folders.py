@@ -22,11 +22,11 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -72,6 +72,10 @@ class Measured:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     size: int = 0
+
+
+S = TypeVar("S", bound=Small)
+M = TypeVar("M", bound=Measured)
 
 
 def command(words: Sequence[str], folder: Path) -> tuple[int | None, str, str]:
@@ -248,16 +252,23 @@ def refusal(model: Measured) -> tuple[str, ...]:
     return model.title, model.why if model.verdict == "refused" else f"{model.verdict}: {model.why}"
 
 
-def gather(wanted: Sequence[Small], kept: Path | None) -> Iterator[Measured]:
-    """Measure what is not kept yet, and print what came of it."""
+def gather(wanted: Sequence[S], kept: Path | None, record: type[M], measured: Callable[[S, Path], M]) -> Iterator[M]:
+    """Measure what is not kept yet, and print what came of it.
+
+    Args:
+        wanted: The models.
+        kept: A file of what was found before, a line of JSON each; what is found goes there, too.
+        record: What such a line becomes.
+        measured: Says what came of a model, in a folder.
+    """
     lines = kept.read_text(encoding="utf-8").splitlines() if kept is not None and kept.exists() else []
-    before = {one["title"]: Measured(**one) for one in map(json.loads, lines)}
+    before = {one["title"]: record(**one) for one in map(json.loads, lines)}
     for small in wanted:
         if small.title in before:
             yield before[small.title]
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = measure(small, Path(folder))
+            found = measured(small, Path(folder))
         print(json.dumps(asdict(found)), flush=True)
         if kept is not None:
             with kept.open("a", encoding="utf-8") as file:
@@ -288,7 +299,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     wanted = {**MODELS, **REFUSED}
     named = [wanted[name] for name in options.names or wanted]
-    found = list(gather(named, options.keep))
+    found = list(gather(named, options.keep, Measured, measure))
     text = summary(
         [model for model in found if model.title not in REFUSED], [model for model in found if model.title in REFUSED]
     )

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -25,13 +22,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers.book import train
 from helpers.made_parts import put_part
 from helpers.model_folders import CAUSAL, MASKED, MODELS, SEQ2SEQ, Small
 from posenc_export.common.markdown import table
-from scripts.model_folders import PAGE, Measured, measure
+from scripts.model_folders import PAGE, Measured, gather, measure
+from scripts.model_folders import row as row_of_folder
 
-TEXT = Path(__file__).parents[1] / "data" / "alice.txt"
-STEPS, BATCH, LENGTH = 600, 8, 64
+STEPS, LENGTH = 600, 64
+LOSS = "loss"
+"""The file, beside a model's folder, that says the last one."""
 START = b"Alice was "
 WIDTHS = ("hidden_size", "intermediate_size", "moe_intermediate_size", "d_model", "d_ff", "n_embd")
 STACKS = ("encoder_ffn_dim", "decoder_ffn_dim")
@@ -49,25 +49,17 @@ class Trained(Small):
         import transformers
 
         torch.manual_seed(self.seed)
-        text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
         config = transformers.AutoConfig.for_model(self.kind, **self.config)
         model = getattr(transformers, self.auto).from_config(config).train()
-        optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-        for _ in range(STEPS):
-            starts = torch.randint(len(text) - 2 * LENGTH, (BATCH,)).tolist()
-            ids, after = (torch.stack([text[at + by : at + by + LENGTH] for at in starts]) for by in (0, LENGTH))
-            loss = model(**self._read(ids, after)).loss
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+        loss = train(model, STEPS, 2 * LENGTH, self._inputs, clip=1.0)
         model.eval().save_pretrained(folder)
-        (folder.parent / "loss").write_text(f"{loss.item():.2f}", encoding="utf-8")
+        (folder.parent / LOSS).write_text(f"{loss:.2f}", encoding="utf-8")
 
-    def _read(self, ids: Any, after: Any) -> dict[str, Any]:
-        """Return what a step of training gives the model: the next byte, hidden bytes, or what follows a passage."""
+    def _inputs(self, passages: Any) -> dict[str, Any]:
+        """Return what the model is called with: to say the next byte, hidden bytes, or what follows half a passage."""
         import torch
 
+        ids, after = (part.contiguous() for part in passages.split(LENGTH, dim=1))
         if self.auto == SEQ2SEQ:
             return {"input_ids": ids, "labels": after}
         if self.auto == MASKED:
@@ -86,18 +78,16 @@ def trained(small: Small) -> Trained:
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What came of a model.
+class Learned(Measured):
+    """What came of a model that has read a book.
 
     Args:
-        measured: what came of its file.
         loss: of the last step of training.
         said: what the file writes.
     """
 
-    measured: Measured
-    loss: str
-    said: str
+    loss: str = ""
+    said: str = ""
 
 
 def learn(small: Trained, folder: Path) -> Learned:
@@ -109,35 +99,14 @@ def learn(small: Trained, folder: Path) -> Learned:
     if small.auto == CAUSAL and measured.verdict == "certified":
         tokens = posenc_export.load(folder / "bundle").generate(list(START), max_new_tokens=40)
         said = bytes(tokens).decode("ascii", "replace").replace("\n", " ").replace("|", "/")
-    return Learned(measured, (folder / "loss").read_text(encoding="utf-8"), said)
+    return Learned(**asdict(measured), loss=(folder / LOSS).read_text(encoding="utf-8"), said=said)
 
 
-def row(one: Learned) -> tuple[str, ...]:
+def row(model: Learned) -> tuple[str, ...]:
     """Return a row of the table."""
-    words = {None: "", True: "equal", False: "differ"}
-    model = one.measured
-    error = "" if model.error is None else f"{model.error:.1e}"
-    verdict = model.verdict if model.verdict == "certified" else f"{model.verdict}: {model.why[:120]}"
-    said = f"`{one.said}`" if one.said else ""
-    return model.title, model.kind, verdict, error, words[model.tokens], words[model.generate], one.loss, said
-
-
-def gather(wanted: Sequence[Trained], kept: Path | None) -> Iterator[Learned]:
-    """Measure what is not kept yet, and print what came of it."""
-    lines = kept.read_text(encoding="utf-8").splitlines() if kept is not None and kept.exists() else []
-    before: Mapping[str, Any] = {one["measured"]["title"]: one for one in map(json.loads, lines)}
-    for small in wanted:
-        if small.title in before:
-            one = before[small.title]
-            yield Learned(Measured(**one["measured"]), one["loss"], one["said"])
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            found = learn(small, Path(folder))
-        print(json.dumps(asdict(found)), flush=True)
-        if kept is not None:
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(found)) + "\n")
-        yield found
+    title, kind, _, verdict, error, tokens, generate, *_ = row_of_folder(model)
+    why = f": {model.why[:120]}" if model.why else ""
+    return title, kind, f"{verdict}{why}", error, tokens, generate, model.loss, f"`{model.said}`" if model.said else ""
 
 
 def main() -> None:
@@ -151,9 +120,9 @@ def main() -> None:
     if set(options.kinds) - set(kinds) or (options.write and options.kinds):
         parser.error(f"expected some of {', '.join(kinds)}, or --write without any")
     warnings.filterwarnings("ignore")
-    found = list(gather([kinds[kind] for kind in options.kinds or kinds], options.keep))
-    certified = sum(one.measured.verdict == "certified" for one in found)
-    writers = [one.measured for one in found if one.measured.tokens is not None]
+    found = list(gather([kinds[kind] for kind in options.kinds or kinds], options.keep, Learned, learn))
+    certified = sum(model.verdict == "certified" for model in found)
+    writers = [model for model in found if model.tokens is not None]
     equal = sum(bool(model.tokens and model.generate) for model in writers)
     libraries = ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch"))
     text = (
