@@ -28,7 +28,7 @@ class InProcess(Asking):
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         with tempfile.TemporaryDirectory() as name:
             self.folder = Path(name)
-            self._give(cases)
+            self._write_calls(cases)
             write_answers(guarded(partial(model_of, self.question)), self.folder)
             return self._read()
 

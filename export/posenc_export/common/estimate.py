@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-WORTH_SAYING = 5.0
-"""Seconds of work from which on its rest is estimated; and seconds of rest that are worth a word."""
+LEAST = 5.0
+"""Seconds of work before its rest is estimated, and seconds of rest that are worth a word."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Estimate:
     def after(self, done: int) -> str:
         """Return how long the parts after the first `done` take, as ", about 3 min left"; "" if it is not known yet."""
         spent, cost = time.monotonic() - self.start, sum(self.costs[:done])
-        if spent < WORTH_SAYING or not cost:
+        if spent < LEAST or not cost:
             return ""
         rest = spent * sum(self.costs[done:]) / cost
-        if rest < WORTH_SAYING:
+        if rest < LEAST:
             return ""
         return f", about {rest / 60:.0f} min left" if rest >= 90 else f", about {rest:.0f} s left"

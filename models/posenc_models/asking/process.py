@@ -90,15 +90,15 @@ class Asking:
         Raises CannotAsk, in one line, where the model cannot be asked, or takes longer than it may; AskingFailed where
         the child crashed.
         """
-        self._give(cases)
+        self._write_calls(cases)
         try:
             self._run()
             return self._read()
         finally:
             self._stop()
 
-    def _give(self, cases: Mapping[str, Feeds]) -> None:
-        """Write the calls."""
+    def _write_calls(self, cases: Mapping[str, Feeds]) -> None:
+        """Write the calls where the child reads them."""
         (self.folder / "feeds.pickle").write_bytes(pickle.dumps({name: dict(feeds) for name, feeds in cases.items()}))
 
     def _run(self) -> None:

@@ -48,7 +48,7 @@ class Copies:
         return _copied(self.module) if self.can_copy else self.again()
 
     def wide(self) -> nn.Module:
-        """Return a copy to be called in float64, whose weights are that already unless they are widened one by one."""
+        """Return a copy for a call in float64. Its weights are float64, unless they are widened one by one."""
         if self.by_weight:
             return self.fresh()
         return _copied(self.double) if self.can_copy else self.again().double()

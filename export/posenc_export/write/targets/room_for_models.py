@@ -16,8 +16,8 @@ BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 """Bytes of a weight."""
 WORTH_SAYING = GB
 """Bytes of weights from which on a line says what the export takes."""
-BESIDE = 3 * GB // 2
-"""Bytes of libraries, and of the numbers of calls, as measured of half a billion parameters and 150,000 words."""
+OVERHEAD = 3 * GB // 2
+"""Bytes of libraries and of the numbers of calls, measured with half a billion parameters and 150,000 words."""
 MANY = 10**9
 """Parameters above which a proof is quick, unless somebody asks for a full one."""
 
@@ -51,9 +51,9 @@ def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     """Return what the export of a model takes, with copies in float64 and in float32 or without."""
     weights = BYTES[folder.dtype] * folder.parameters
     if not is_copied:
-        return Needs(weights, weights + BESIDE, weights + BESIDE)
+        return Needs(weights, weights + OVERHEAD, weights + OVERHEAD)
     # the module, its file or a runtime that holds it by turns; of half or quantized ones float32, for its tokens
-    held = BESIDE + weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
+    held = OVERHEAD + weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
     return Needs(weights, held + 8 * folder.parameters, held + 8 * folder.largest)
 
 
@@ -67,9 +67,9 @@ def check_disk(folder: ModelFolder, to: Path) -> None:
 
 
 def fit_memory(folder: ModelFolder, say: Callable[[str], None], is_copied: bool = True) -> ModelFolder:
-    """Return a model as memory holds it: where its weights do not fit in float64, too, they are widened one by one.
+    """Return the model; if memory does not hold its weights in float64 as well, they will be widened one by one.
 
-    Asked once, before anything is loaded. Raises BadInput, in one line, where memory does not suffice.
+    Call it once, before anything is loaded. Raises BadInput, in one line, where memory does not suffice.
 
     Args:
         folder: The model.
