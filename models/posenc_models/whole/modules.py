@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -46,7 +47,8 @@ class DecoderCall(nn.Module):
         named = dict(zip(self.inputs, tensors, strict=False))
         past = tensors[len(self.inputs) :]
         forget_lengths(self.model)
-        output = self.model(**named, past_key_values=cache_of(past), use_cache=True, return_dict=True)
+        with heads_shared():
+            output = self.model(**named, past_key_values=cache_of(past), use_cache=True, return_dict=True)
         return (output.logits, *key_values(output.past_key_values))
 
 
@@ -93,6 +95,27 @@ def forget_lengths(model: nn.Module) -> None:
         if hasattr(module, "max_seq_len_cached") and hasattr(module, "original_inv_freq"):
             module.max_seq_len_cached = module.original_max_seq_len
             module.inv_freq = module.original_inv_freq
+
+
+@contextmanager
+def heads_shared() -> Iterator[None]:
+    """Have transformers leave keys and values as they are, while a graph is captured, where several queries share them.
+
+    Otherwise it repeats them for each query, which takes a third of the time of a capture, and which the graph does not
+    keep. This is its own second way to call PyTorch's attention.
+    """
+    sdpa: Any = None
+    if torch.compiler.is_exporting():
+        from transformers.integrations import sdpa_attention as sdpa
+    before = getattr(sdpa, "use_gqa_in_sdpa", None)
+    if before is None:
+        yield
+        return
+    sdpa.use_gqa_in_sdpa = lambda *_: True
+    try:
+        yield
+    finally:
+        sdpa.use_gqa_in_sdpa = before
 
 
 def _uncached(states: Tensor, cached: int) -> Tensor:

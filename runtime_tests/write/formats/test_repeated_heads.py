@@ -38,6 +38,11 @@ def unmasked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     return functional.scaled_dot_product_attention(query, repeated(key, GROUPS), repeated(value, GROUPS)) * seen
 
 
+def grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """PyTorch repeats."""
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.3, enable_gqa=True)
+
+
 def capped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """What Gemma 2 does: scores have a ceiling."""
     scores = torch.matmul(query, repeated(key, GROUPS).transpose(2, 3)) * 0.3
@@ -97,7 +102,7 @@ def ran(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
     return [np.asarray(output) for output in session.run(None, dict(feeds))]
 
 
-@pytest.mark.parametrize("attend", [fused, unmasked, capped, sunk, biased])
+@pytest.mark.parametrize("attend", [fused, unmasked, grouped, capped, sunk, biased])
 def test_keys_are_not_repeated_and_numbers_are_the_modules(attend: Attend, tmp_path: Path) -> None:
     module = Shared(attend).eval()
     path = written(module, PORTS, tmp_path / "bundle")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.common.arrays import FLOATS, call_on_copies
 from posenc_export.write.targets.feeds import feeds_for
 
-Call = Callable[[Sequence[Array]], list[bytes]]
-"""Calls a module on arrays, and returns the bits of its outputs."""
+Call = Callable[[Mapping[str, Array]], list[bytes]]
+"""Calls a module on its inputs by name, and returns the bits of its outputs."""
 CALLS, LARGE = 4, 2**20
 """How many cases are tried with changed inputs, and the largest input of such a case, in elements."""
 
@@ -22,35 +22,40 @@ CALLS, LARGE = 4, 2**20
 def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[str, ...]:
     """Return the inputs on whose values no output depends, in a few cases, the largest among them.
 
-    If the module refuses other values of an input, it depends on them.
+    If the module refuses other values of an input, it depends on them. The shortest of the cases comes first: it shows
+    nearly all, and a model with a cache has two inputs a layer to ask about.
     """
     usable = [golden for golden in cases if not golden.case.refused and _elements(encoding.inputs, golden) <= LARGE]
     usable.sort(key=lambda golden: _elements(encoding.inputs, golden))
     # from the largest case down, in even steps
     some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
-    if not some:
-        return ()
+    open_ports = [port for port in encoding.inputs if not kind_of(port.carries).is_size]
 
-    def call(arrays: Sequence[Array]) -> list[bytes]:
+    def call(feeds: Mapping[str, Array]) -> list[bytes]:
         # a copy that no call has changed
+        arrays = [feeds[port.name] for port in encoding.inputs]
         return [output.tobytes() for output in call_on_copies(encoding.uncalled().module, arrays)[0]]
 
-    inputs = encoding.inputs
-    ports = [port for port in inputs if not kind_of(port.carries).is_size]
-    return tuple(port.name for port in ports if not any(_depends(call, inputs, port, case, seed) for case in some))
+    for golden in reversed(some):
+        feeds = feeds_for(encoding.inputs, golden.case, seed)
+        before = call(feeds) if open_ports else []
+        others = feeds_for(encoding.inputs, golden.case, seed + 1)
+        open_ports = [port for port in open_ports if not _depends(call, port, feeds, before, others[port.name])]
+    return tuple(port.name for port in open_ports) if some else ()
 
 
 def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
     return max((int(np.prod(port.shape(golden.case.sizes))) for port in ports), default=0)
 
 
-def _depends(call: Call, inputs: tuple[Port, ...], port: Port, golden: GoldenCase, seed: int) -> bool:
+def _depends(call: Call, port: Port, feeds: Mapping[str, Array], before: Sequence[bytes], drawn: Array) -> bool:
     """Return whether other values of one input, in a case, change any bit of any output, or are refused."""
-    feeds = feeds_for(inputs, golden.case, seed)
-    before = call([feeds[p.name] for p in inputs])
-    for values in _other_values(inputs, port, golden, feeds[port.name], seed):
+    feed = feeds[port.name]
+    for values in _other_values(port, feed, drawn):
+        if values.shape == feed.shape and values.tobytes() == feed.tobytes():
+            continue
         try:
-            after = call([values if p == port else feeds[p.name] for p in inputs])
+            after = call({**feeds, port.name: values})
         except Exception:
             return True
         if after != before:
@@ -58,7 +63,7 @@ def _depends(call: Call, inputs: tuple[Port, ...], port: Port, golden: GoldenCas
     return False
 
 
-def _other_values(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
+def _other_values(port: Port, feed: Array, drawn: Array) -> Iterator[Array]:
     """Yield other values of an input: its kind's own; otherwise drawn again, reversed, all equal, NaN for floats."""
     if own := kind_of(port.carries).other_values:
         yield from own(feed)
@@ -67,7 +72,7 @@ def _other_values(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed:
         hidden = feed.copy()
         hidden[..., :1] = -np.inf if port.carries.additive else 0
         yield hidden
-    yield feeds_for(ports, golden.case, seed + 1)[port.name]
+    yield drawn
     yield np.ascontiguousarray(np.flip(feed))
     yield np.full_like(feed, feed.flat[0] if feed.size else 0)
     yield np.full_like(feed, feed.flat[-1] if feed.size else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import logging
 import warnings
@@ -191,3 +192,18 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
+
+
+@contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Have Python collect no garbage while an exporter runs.
+
+    It makes millions of objects that live. Python would look through all of them, again and again: a tenth of the time.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

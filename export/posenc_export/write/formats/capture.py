@@ -14,7 +14,7 @@ from posenc.encoding import Encoding
 from posenc.ports import Axis, Port
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import ExportFailed, check_machine, first_line
-from posenc_export.write.formats import Digests, WriteRequest, quiet
+from posenc_export.write.formats import Digests, WriteRequest, garbage_kept, quiet
 from posenc_export.write.formats.assumptions import holds_anyway, way_out
 from posenc_export.write.formats.calls import ModuleCalls, Sizes, calls_of
 from posenc_export.write.formats.guards import Broken, broken_guards, guards_of, in_words, outside
@@ -92,7 +92,7 @@ def _captured(
     way: Way, module: nn.Module, calls: ModuleCalls, request: WriteRequest, may_branch: bool
 ) -> ExportedProgram:
     """Return the program of a module, with what is assumed of sizes among its findings."""
-    with quiet():
+    with quiet(), garbage_kept():
         try:
             program = way.capture(module, way.inputs(request), _shapes(module, calls.inputs))
         except Exception as error:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import BadInput, ExportFailed, OpsetFailed, check_machine, first_line
-from posenc_export.write.formats import OPSETS, AttentionOp, Digests, Format, WriteRequest, quiet
+from posenc_export.write.formats import OPSETS, AttentionOp, Digests, Format, WriteRequest, garbage_kept, quiet
 from posenc_export.write.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.write.formats.lookups import refusing_lookups
 from posenc_export.write.formats.onnx import attention
@@ -20,7 +22,7 @@ from posenc_export.write.formats.onnx.copied import keep_copies_apart
 from posenc_export.write.formats.onnx.folded import name_folded
 from posenc_export.write.formats.onnx.forms import load_on_more
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
-from posenc_export.write.formats.onnx.library import sources_unread
+from posenc_export.write.formats.onnx.library import patterns_by_operator, sources_unread
 from posenc_export.write.formats.onnx.module_forms import shorten
 from posenc_export.write.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
 from posenc_export.write.formats.onnx.quantized import store_in_blocks
@@ -138,7 +140,7 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
     program = captured.program
     if isinstance(program, TracedGraph) and request.attention_op != "decomposed":
         raise BadInput(NO_ATTENTION.format(request.attention_op))
-    with quiet(), sources_unread():
+    with quiet(), garbage_kept(), sources_unread(), patterns_by_operator():
         model = program.read() if isinstance(program, TracedGraph) else _translated(program, captured, request)
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
@@ -202,9 +204,26 @@ def _save(model: Part, path: Path) -> None:
     import onnx_ir as ir
 
     beside = f"{path.name}.data" if _weights(model) > EXTERNAL_DATA_ABOVE else None
+    for value in model.graph.initializers.values():
+        value.const_value = _in_order(value.const_value)
     ir.save(model, path, external_data=beside)
     for value in model.graph.initializers.values():
         value.const_value = None  # caches of the exporter outlive it: a table must not
+
+
+def _in_order(tensor: Part) -> Part:
+    """Return a tensor that is written in one piece: NumPy writes a transposed array number by number."""
+    import onnx_ir as ir
+
+    array = getattr(tensor, "raw", None)
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
+        return tensor
+
+    def copy() -> ir.TensorProtocol:
+        return ir.Tensor(np.ascontiguousarray(array), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
+
+    # the copy lives while it is written
+    return ir.LazyTensor(copy, dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
 
 
 def _check_opset(path: Path, request: WriteRequest) -> None:

@@ -63,13 +63,26 @@ def translations(op: AttentionOp = "decomposed") -> dict[Callable[..., object], 
 
 
 def by_products(
-    query: Part, key: Part, value: Part, mask: Part = None, *more: Part, scale: float | None = None, **named: Part
+    query: Part,
+    key: Part,
+    value: Part,
+    mask: Part = None,
+    *more: Part,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    **named: Part,
 ) -> Part:
-    """Write attention with four axes; with dropout, causal or over shared heads it is left to torch.onnx."""
+    """Write attention with four axes; with dropout, causal or over an unknown number of heads torch.onnx does."""
     import onnx_ir as ir
     from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention
 
     op, features = _operators(), query.shape[-1]
+    if enable_gqa:
+        if all(len(x.shape) == AXES and isinstance(x.shape[1], int) for x in (query, key, value)):
+            # `share_heads` takes the repetition out again
+            key, value = (_repeated(x, query.shape[1]) for x in (key, value))
+        else:
+            named["enable_gqa"] = True
     if not _is_plain(query, key, value, *more, **named):
         return aten_scaled_dot_product_attention(query, key, value, mask, *more, scale=scale, **named)
     factor = op.CastLike(op.Constant(value_float=features**-0.5 if scale is None else scale), query)
@@ -84,6 +97,19 @@ def by_products(
         scores = _of(op.Add(scores, added), query, scores.shape)
     weights = _of(op.Softmax(scores, axis=-1), query, scores.shape)
     return op.MatMul(weights, value)
+
+
+def _repeated(x: Part, heads: int) -> Part:
+    """Repeat heads for all queries: (batch, key heads, tokens, features) -> (batch, heads, tokens, features)."""
+    op = _operators()
+    batch, count, tokens, features = x.shape
+    if count == heads:
+        return x
+    single = _of(op.Unsqueeze(x, _integers([2])), x, [batch, count, 1, tokens, features])
+    shape = op.Concat(op.Shape(x, end=2), _integers([heads // count]), op.Shape(x, start=2), axis=0)
+    wide = _of(op.Expand(single, shape), x, [batch, count, heads // count, tokens, features])
+    whole = op.Concat(op.Shape(x, end=1), _integers([heads]), op.Shape(x, start=2), axis=0)
+    return _of(op.Reshape(wide, whole), x, [batch, heads, tokens, features])
 
 
 def by_operator(  # noqa: PLR0917 - as torch has it
