@@ -1,14 +1,15 @@
 """A quick plan: few calls, which take no longer than three of the longest length."""
 
 from collections.abc import Sequence
+from itertools import combinations, product
 
 import pytest
 
-from posenc_export.bundle.case import Case
+from posenc_export.bundle.case import Case, Padding
 from posenc_export.common.errors import NoReference
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.planning.plan import Plan
-from posenc_export.proof.planning.quick import absent_reference, cost, quick_plan, shortest
+from posenc_export.proof.planning.quick import absent_reference, cost, covering, quick_plan, shortest
 from posenc_export.write.inputs.ports import parse_ports
 
 INPUTS = parse_ports(("input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"))
@@ -37,7 +38,7 @@ def test_a_quick_plan_takes_three_of_the_longest_calls() -> None:
     few = quick_plan(Plan(CASES, ("large: needs more",)), INPUTS)
     names = [one.name for one in few.cases]
     assert total(few.cases) <= 3 * 128 < total(CASES)
-    assert {"one", "step", "prompt", "wrong", "half"} <= set(names), "one of each kind, and the longest"
+    assert {"one", "step", "prompt", "wrong", "half"} <= set(names), "each property, and the longest"
     assert names == [one.name for one in CASES if one.name in names], "in the order of the plan"
     left = len(CASES) - len(names)
     assert few.not_tried == (
@@ -52,8 +53,24 @@ def test_a_plan_that_is_quick_already_stays(cases: tuple[Case, ...]) -> None:
 
 
 def test_a_large_batch_does_not_take_the_place_of_all_other_calls() -> None:
-    cases = (case("batch", 3, 6, 6), case("shorter", 1, 5, 6), case("one", 1, 1, 1), case("step", 1, 1, 6))
+    cases = (case("batch", 3, 60, 60), case("shorter", 1, 50, 60), case("one", 1, 1, 1), case("step", 1, 1, 60))
     assert [one.name for one in quick_plan(Plan(cases, ()), INPUTS).cases] == ["shorter", "one", "step"]
+
+
+def test_few_calls_have_every_pair_of_properties() -> None:
+    paddings: tuple[Padding, ...] = ("none", "left", "right")
+    cases = [
+        case(f"{padding}-{batch}-{seq}-{past}", batch, seq, past, padding=padding)
+        for padding, batch, seq, past in product(paddings, (1, 3), (1, 9), (1, 9))
+    ]
+    few = covering(cases, lambda one: cost(one, INPUTS))
+    seen = {
+        pair
+        for one in few
+        for pair in combinations((one.padding, *(f"{name}{size}" for name, size in one.sizes.items())), 2)
+    }
+    assert len(seen) == 3 * 2 * 3 + 2 * 2 * 3
+    assert len(few) <= 8, "of 24 calls, a third has every pair"
 
 
 def test_where_every_call_has_one_length_three_of_them_are_tried() -> None:

@@ -9,17 +9,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 
-from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN
-from posenc_export.proof.planning.quick import kind_of_call
+from posenc_export.proof.planning.quick import covering
 
 LARGEST = 20_000_000
 """Bytes of golden data that a bundle keeps."""
 
 
 def kept_calls(bundle: Bundle) -> frozenset[str]:
-    """Return the names of the calls that golden data keep: all, or the smallest of each kind and then the smallest.
+    """Return the names of the calls that golden data keep: all, or a few with all properties and then the smallest.
 
     The smallest one is kept, however large it is.
     """
@@ -27,13 +26,10 @@ def kept_calls(bundle: Bundle) -> frozenset[str]:
     with zipfile.ZipFile(bundle.folder / GOLDEN) as archive:
         for item in archive.infolist():
             sizes[item.filename.partition("/")[0]] += item.file_size
-    by_size = sorted(bundle.manifest.cases, key=lambda case: sizes[case.name])
-    smallest_of_kind: dict[object, Case] = {}
-    for case in by_size:
-        smallest_of_kind.setdefault(kind_of_call(case), case)
     kept: set[str] = set()
     room = LARGEST
-    for case in (*smallest_of_kind.values(), *by_size):
+    cases = bundle.manifest.cases
+    for case in (*covering(cases, lambda case: sizes[case.name]), *sorted(cases, key=lambda case: sizes[case.name])):
         if case.name not in kept and (sizes[case.name] <= room or not kept):
             kept.add(case.name)
             room -= sizes[case.name]

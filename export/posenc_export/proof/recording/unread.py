@@ -11,6 +11,7 @@ from posenc.ports import Array, Mask, Port
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.common.arrays import FLOATS, call_on_copies
+from posenc_export.proof.planning.quick import cost
 from posenc_export.write.targets.feeds import feeds_for
 
 Call = Callable[[Mapping[str, Array]], list[bytes]]
@@ -20,15 +21,17 @@ CALLS, LARGE = 4, 2**20
 
 
 def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[str, ...]:
-    """Return the inputs on whose values no output depends, in a few cases, the largest among them.
+    """Return the inputs on whose values no output depends, in a few cases, the longest among them.
 
     If the module refuses other values of an input, it depends on them. The shortest of the cases comes first: it shows
     nearly all, and a model with a cache has two inputs a layer to ask about.
     """
     usable = [golden for golden in cases if not golden.case.refused and _elements(encoding.inputs, golden) <= LARGE]
-    usable.sort(key=lambda golden: _elements(encoding.inputs, golden))
-    # from the largest case down, in even steps
-    some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
+    if not usable:
+        return ()
+    usable.sort(key=lambda golden: cost(golden.case, encoding.inputs))
+    # in even steps from the shortest call to the longest
+    some = [usable[place] for place in sorted({round(at) for at in np.linspace(0, len(usable) - 1, CALLS)})]
     open_ports = [port for port in encoding.inputs if not kind_of(port.carries).is_size]
 
     def call(feeds: Mapping[str, Array]) -> list[bytes]:
@@ -36,12 +39,12 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
         arrays = [feeds[port.name] for port in encoding.inputs]
         return [output.tobytes() for output in call_on_copies(encoding.uncalled().module, arrays)[0]]
 
-    for golden in reversed(some):
+    for golden in some:
         feeds = feeds_for(encoding.inputs, golden.case, seed)
         before = call(feeds) if open_ports else []
         others = feeds_for(encoding.inputs, golden.case, seed + 1)
         open_ports = [port for port in open_ports if not _depends(call, port, feeds, before, others[port.name])]
-    return tuple(port.name for port in open_ports) if some else ()
+    return tuple(port.name for port in open_ports)
 
 
 def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
