@@ -56,7 +56,7 @@ FAILING = options(
         "Exit with 1 on this finding, whatever its severity, and on no other one.  [default: every error]",
         metavar="CODE",
     ),
-    real("--fail-above", "Exit with 1 where numbers are off by more than this against float64.", None),
+    real("--fail-above", "Exit with 1 where numbers are off by more than this against float64, too.", None),
     under="What fails",
 )
 PAGE = PlaceOption("--html")
@@ -267,8 +267,8 @@ def _kind(answer: FileAnswer) -> str:
 
 
 def fails(inspection: Inspection, codes: tuple[str, ...], bound: float | None) -> bool:
-    """Return whether an inspection fails, by the codes that are asked for, or by its errors."""
-    if not codes and bound is None:
+    """Return whether an inspection fails: by its errors or, where codes are asked for, by these and by the bound."""
+    if not codes:
         return not inspection.passed
     # what a bound was asked for and could not be held against is an error of these
     held = {"PE204", *UNJUDGED} if bound is not None else set()
