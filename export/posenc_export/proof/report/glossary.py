@@ -19,7 +19,7 @@ CHECKS = {
 """The same for names of checks, in cells and in lines below the tables."""
 LINES = {
     r"\brounding": "a rounding = the step of float16 or bfloat16 at the largest value of the output",
-    r": carries ": "carries = what an input holds: -i can say otherwise, with a word after the axes",
+    r": carries ": "carries = what an input holds (-i changes it, by a word after the axes)",
 }
 """The same for lines below the tables."""
 MORE = "checks: posenc explain"
