@@ -16,6 +16,7 @@ from posenc.encoding import eps
 from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
+from posenc_export.common.estimate import Estimate
 
 Call = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """A call of a module or of a graph: arrays by their names to arrays by their names."""
@@ -53,7 +54,11 @@ class TokenWriter:
 
 
 def recorded(
-    writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
+    writer: TokenWriter,
+    prompts: Sequence[Sequence[int]],
+    count: int,
+    begins: Sequence[int] = (),
+    progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[Generation, ...]:
     """Return what a module writes behind each prompt alone, and behind all of them in one padded batch.
 
@@ -62,9 +67,16 @@ def recorded(
         prompts: Tokens of each prompt; of sounds one number, which features are made of.
         count: How many tokens it writes.
         begins: Those with which a decoder behind an encoder begins.
+        progress: Told of each text, and how long the rest takes.
     """
-    alone = [_record(writer, [prompt], count, begins) for prompt in prompts]
-    return (*alone, _record(writer, prompts, count, begins))
+    texts = [*([prompt] for prompt in prompts), prompts]
+    rest = Estimate([1.0] * len(texts))
+    written = []
+    for number, text in enumerate(texts):
+        words = f"writing {count} tokens with the eager module: text {number + 1} of {len(texts)}"
+        progress(words + rest.after(number))
+        written.append(_record(writer, text, count, begins))
+    return tuple(written)
 
 
 def _record(writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:

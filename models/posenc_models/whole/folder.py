@@ -74,7 +74,7 @@ class ModelFolder:
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
         parameters: how many numbers its weights hold.
         largest: how many of them its largest weight holds, at most.
-        by_weight: whether its reference in float64 widens one weight after the other, as memory does not hold all.
+        by_weight: whether its reference in float64 widens one weight after the other, and does not hold all.
         quantize: what the weights of linear layers are rounded to; None for nothing.
     """
 

@@ -35,14 +35,13 @@ def generations_of(
     """
     if not target.generates:
         return (), _beside_float32(target, options)
-    options.validation.progress(f"writing {target.generates} tokens with the eager module")
     reads = target.encoding if encoder is None else encoder
     rng = np.random.default_rng(options.seed)
     ends = [limits_of(port).end for port in reads.inputs if port.name == "input_ids"]
     # of sounds a prompt is one number, which features are made of
     prompts = [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
     writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
-    written = recorded(writer, prompts, target.generates, target.begins)
+    written = recorded(writer, prompts, target.generates, target.begins, options.validation.progress)
     return written, _tokens_of_float32(target, writer, prompts)
 
 

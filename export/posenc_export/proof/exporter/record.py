@@ -32,6 +32,8 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
     A user's module is also called in all cases one after the other, to see whether a call depends on earlier ones.
     """
     draft, seen, called = call_in_cases(encoding, draft, options)
+    if options.validate:
+        options.validation.progress("capturing the module again, after its calls")
     captures = {
         name: captured_again(seen, encoding, called, draft.request, (name, digests))
         for name, digests in draft.digests.items()
@@ -62,6 +64,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     golden = record(encoding, asked.cases, options.seed, options.validation.progress)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
+    options.validation.progress("changing inputs, to see which of them are read")
     # one token alone may not show what an input is for
     ignored = () if draft.proof == "one" else unread(encoding, cases, options.seed)
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
@@ -95,9 +98,13 @@ def _measured(
         return tuple(cases), Behaviour()
     from posenc_export.proof.recording.own_module import behaviour, of_rounding, own_case
 
-    own = [own_case(encoding, golden, options.seed) for golden in cases]
+    own = []
+    for number, golden in enumerate(cases, 1):
+        options.validation.progress(f"measuring what rounding does to outputs: call {number} of {len(cases)}")
+        own.append(own_case(encoding, golden, options.seed))
     measured = tuple(case.golden for case in own)
     if not options.validate:
         return measured, Behaviour()
+    options.validation.progress("calling one copy in all cases, to see whether it remembers any")
     shown = behaviour(encoding, called, measured, options.seed)
     return measured, of_rounding(shown, encoding.inputs, encoding.outputs, own)

@@ -189,7 +189,7 @@ def own_encoding(
         seed: For the numbers that go in.
         again: Makes another where the module cannot be copied.
         names: Those of its outputs; by default y, or y0, y1 and so on.
-        by_weight: Whether the reference widens one weight after the other, where memory does not hold all in float64.
+        by_weight: Whether the reference widens one weight after the other, and does not hold all in float64.
     """
     from posenc_export.write.targets.calling import in_a_row
     from posenc_export.write.targets.float64 import OwnReference

@@ -28,34 +28,26 @@ class Needs:
 
     Args:
         weights: the file that is written.
-        memory: at the peak, with a copy of the weights in float64.
-        least: at the peak, where the reference widens one weight after the other.
+        memory: at the peak.
     """
 
     weights: int
     memory: int
-    least: int
 
     def __str__(self) -> str:
         return f"{self.weights / GB:.1f} GB of weights; needs {self.memory / GB:.0f} GB of memory"
-
-    def by_weight(self) -> str:
-        """Return in words what is needed without a copy in float64."""
-        return (
-            f"{self.weights / GB:.1f} GB of weights; needs {self.least / GB:.0f} GB of memory, with weights in float64 "
-            f"one by one, which takes longer (all at once: {self.memory / GB:.0f} GB)"
-        )
 
 
 def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     """Return what the export of a model takes, with copies in float64 and in float32 or without."""
     weights = BYTES[folder.dtype] * folder.parameters
     if not is_copied:
-        return Needs(weights, weights + OVERHEAD, weights + OVERHEAD)
+        return Needs(weights, weights + OVERHEAD)
     # the module, its file or a runtime that holds it by turns; of half or quantized ones float32, for its tokens
     held = OVERHEAD + weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
     # of the largest weight twice: 5.7 GB were measured of half a billion parameters, where once gives 5.1
-    return Needs(weights, held + 8 * folder.parameters, held + min(2 * folder.largest, folder.parameters) * 8)
+    wide = min(2 * folder.largest, folder.parameters) if folder.by_weight else folder.parameters
+    return Needs(weights, held + 8 * wide)
 
 
 def check_disk(folder: ModelFolder, to: Path) -> None:
@@ -68,9 +60,11 @@ def check_disk(folder: ModelFolder, to: Path) -> None:
 
 
 def fit_memory(folder: ModelFolder, say: Callable[[str], None], is_copied: bool = True) -> ModelFolder:
-    """Return the model; if memory does not hold its weights in float64 as well, they will be widened one by one.
+    """Return the model, of which weights will be widened one by one if it is large, or memory does not hold a copy.
 
-    Call it once, before anything is loaded. Raises BadInput, in one line, where memory does not suffice.
+    A copy in float64 would take twice the memory of the model in float32, and saves a second for each call of half a
+    billion parameters. Call it once, before anything is loaded. Raises BadInput, in one line, where memory does not
+    suffice.
 
     Args:
         folder: The model.
@@ -78,10 +72,11 @@ def fit_memory(folder: ModelFolder, say: Callable[[str], None], is_copied: bool 
         is_copied: Whether copies in float64 and in float32 are made; a proof of one call needs none.
     """
     needs, free = needs_of(folder, is_copied), free_memory()
-    by_weight = needs.least < needs.memory and needs.memory > free
-    words = needs.by_weight() if by_weight else str(needs)
-    if needs.least > free:
-        raise BadInput(f"{folder.path}: {words}, and {free / GB:.1f} GB are free")
+    if needs.weights >= WORTH_SAYING or needs.memory > free:
+        folder = replace(folder, by_weight=is_copied)
+        needs = needs_of(folder, is_copied)
+    if needs.memory > free:
+        raise BadInput(f"{folder.path}: {needs}, and {free / GB:.1f} GB are free")
     if needs.weights >= WORTH_SAYING:
-        say(words)
-    return replace(folder, by_weight=by_weight)
+        say(str(needs))
+    return folder
