@@ -133,7 +133,7 @@ TASK = choice(
 PROOF = choice(
     "--proof",
     get_args(Proof),
-    "Which calls are tried: all, as many as take three of the longest, or one, without tokens.  "
+    "Which calls are tried: all; a few, of as many tokens as three of the longest; or one, without tokens.  "
     "[default: quick for a whole model of more than a billion parameters, one with --no-validate, else full]",
 )
 SPEC = options(
