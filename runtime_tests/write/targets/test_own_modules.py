@@ -5,11 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
+from helpers.own_encodings import described, recorded
 from helpers.shared import Cli
 from posenc.encoding import Tolerance
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.judging.compare import judge, measure
+from posenc_export.proof.recording.unread import unread
 
 X = "x: float32[batch, seq, 8]"
 
@@ -237,3 +241,29 @@ def test_a_meeting_that_a_module_refuses_is_dropped_and_named(cli: Cli) -> None:
     assert result.exit_code == 0, result.output
     assert "not tried: batch" in result.output
     assert "a is longer than b" in result.output
+
+
+class Sources(nn.Module):
+    """Takes ids, and five inputs of floats: one by its shape alone, one behind a step, one whose gradient is cut."""
+
+    def forward(self, x: Tensor, ids: Tensor, *floats: Tensor) -> Tensor:
+        shape, step, cut, share = floats
+        parts = (torch.zeros_like(shape), step.floor(), cut.detach(), share.softmax(-1))
+        return x * ids[..., None] + torch.stack(parts).sum(0)
+
+
+def test_inputs_of_floats_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    floats = [f"{name}: float32[batch, seq, 8]" for name in ("shape", "step", "cut", "share")]
+    encoding = described(Sources(), (X, "ids: int64[batch, seq] < 9", *floats))
+    cases = recorded(encoding, 2, 3)
+    called: list[int] = []
+    real = Sources.forward
+
+    def counted(self: Sources, *inputs: Tensor) -> Tensor:
+        called.append(len(inputs))
+        return real(self, *inputs)
+
+    monkeypatch.setattr(Sources, "forward", counted)
+    assert unread(encoding, cases, 0) == ("shape",)
+    # with gradients, as it is, and with others of ids, step and cut; then of shape, whose five others change nothing
+    assert len(called) <= 5 + 5 + 2 + 5

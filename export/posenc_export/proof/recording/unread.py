@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Mask, Port
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.common.arrays import FLOATS, call_on_copies
+from posenc_export.common.arrays import FLOATS, call_on_copies, tensors_of, to_torch
 from posenc_export.proof.planning.quick import cost
 from posenc_export.write.targets.feeds import feeds_for
 
@@ -24,7 +25,7 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
     """Return the inputs on whose values no output depends, in a few cases, the longest among them.
 
     If the module refuses other values of an input, it depends on them. The shortest of the cases comes first: it shows
-    nearly all, and a model with a cache has two inputs a layer to ask about.
+    nearly all. A model with a cache has two inputs a layer, for which one call with gradients asks at once.
     """
     usable = [golden for golden in cases if not golden.case.refused and _elements(encoding.inputs, golden) <= LARGE]
     if not usable:
@@ -43,8 +44,33 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
         feeds = feeds_for(encoding.inputs, golden.case, seed)
         before = call(feeds) if open_ports else []
         others = feeds_for(encoding.inputs, golden.case, seed + 1)
+        by_gradient = _with_gradients(encoding, feeds) if len(open_ports) > CALLS else frozenset()
+        open_ports = [port for port in open_ports if port.name not in by_gradient]
         open_ports = [port for port in open_ports if not _depends(call, port, feeds, before, others[port.name])]
     return tuple(port.name for port in open_ports)
+
+
+def _with_gradients(encoding: Encoding, feeds: Mapping[str, Array]) -> frozenset[str]:
+    """Return inputs of floats by which outputs have gradients that are not zero: outputs depend on these.
+
+    Of others nothing follows: code may cut gradients, or not run with them at all.
+    """
+    import torch
+
+    tensors = {port.name: to_torch(feeds[port.name].copy()) for port in encoding.inputs}
+    floats = {name: tensor.requires_grad_() for name, tensor in tensors.items() if tensor.is_floating_point()}
+    generator = torch.Generator().manual_seed(0)
+    gradients: Sequence[torch.Tensor | None] = ()
+    with suppress(Exception), torch.enable_grad():
+        outputs = [y for y in tensors_of(encoding.uncalled().module(*tensors.values())) if y.requires_grad]
+        # by random numbers: the sum of a softmax has no gradient
+        total = sum((y * torch.randn(y.shape, generator=generator, dtype=y.dtype)).sum() for y in outputs)
+        assert isinstance(total, torch.Tensor)
+        gradients = torch.autograd.grad(total, list(floats.values()), allow_unused=True)
+    found = zip(floats, gradients, strict=False)
+    return frozenset(
+        name for name, slope in found if slope is not None and bool((slope.isfinite() & (slope != 0)).any())
+    )
 
 
 def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
