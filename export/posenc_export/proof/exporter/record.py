@@ -19,7 +19,7 @@ from posenc_export.proof.planning.eager_refusals import refused_by_eager
 from posenc_export.proof.planning.plan import plan
 from posenc_export.proof.planning.quick import absent_reference, quick_plan, shortest
 from posenc_export.proof.planning.scope import Scope
-from posenc_export.proof.recording.record import record
+from posenc_export.proof.recording.record import RECORDING, record
 from posenc_export.proof.recording.unread import unread
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
     """
     draft, seen, called = call_in_cases(encoding, draft, options)
     if options.validate:
-        options.validation.progress("capturing the module again, after its calls")
+        options.validation.progress(f"{RECORDING}: the module is captured again, after its calls")
     captures = {
         name: captured_again(seen, encoding, called, draft.request, (name, digests))
         for name, digests in draft.digests.items()
@@ -64,7 +64,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     golden = record(encoding, asked.cases, options.seed, options.validation.progress)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
-    options.validation.progress("changing inputs, to see which of them are read")
+    options.validation.progress(f"{RECORDING}: which inputs are read")
     # one token alone may not show what an input is for
     ignored = () if draft.proof == "one" else unread(encoding, cases, options.seed)
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
@@ -100,11 +100,11 @@ def _measured(
 
     own = []
     for number, golden in enumerate(cases, 1):
-        options.validation.progress(f"measuring what rounding does to outputs: call {number} of {len(cases)}")
+        options.validation.progress(f"{RECORDING}: what rounding does, call {number} of {len(cases)}")
         own.append(own_case(encoding, golden, options.seed))
     measured = tuple(case.golden for case in own)
     if not options.validate:
         return measured, Behaviour()
-    options.validation.progress("calling one copy in all cases, to see whether it remembers any")
+    options.validation.progress(f"{RECORDING}: whether a copy remembers its calls")
     shown = behaviour(encoding, called, measured, options.seed)
     return measured, of_rounding(shown, encoding.inputs, encoding.outputs, own)
