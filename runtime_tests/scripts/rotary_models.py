@@ -27,13 +27,13 @@ from posenc_export.common.markdown import table as markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "rotary-models.md"
 PART = "models"
-HEAD = ("scheme", "rope type", "pairing", "rotated", "axes", "bases", "do not rotate", "model types")
+HEAD = ("model types", "scheme", "rope type", "pairing", "rotated", "axes", "bases", "do not rotate")
 
 
 def table(found: Sequence[Rotary]) -> str:
     """Return the rows of the page: those that most model types share first."""
     shared = sorted(groups(found).items(), key=lambda item: (-len(item[1]), item[1]))
-    return markdown(HEAD, [(*row, ", ".join(sorted(names))) for row, names in shared])
+    return markdown(HEAD, [(", ".join(sorted(names)), *row) for row, names in shared])
 
 
 def summary(found: Sequence[Rotary]) -> str:

@@ -57,6 +57,14 @@ def test_an_empty_corner_is_the_head_of_no_column() -> None:
     assert html.count("<th>") == html.count("</th>") == 1
 
 
+def test_long_texts_get_wide_columns() -> None:
+    table = f"| a | b | c |\n| --- | --- | --- |\n| {'x' * 401} | {'y' * 61} | `{'z' * 60}` |\n"
+    html = rendered(site(Page("index.md", f"# T\n\n{table}")))["index.html"]
+    assert '<td class="longest">x' in html
+    assert '<td class="long">y' in html
+    assert "<td><code>z" in html
+
+
 @pytest.mark.parametrize("link", ["other.md#there", "../docs/other.md#there"])
 def test_links_between_files_are_links_between_pages(link: str) -> None:
     first, second = (

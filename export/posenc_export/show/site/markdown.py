@@ -21,6 +21,8 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 PLAIN = frozenset(("", "w", "n", "p", "o", "go"))
 """Kinds of words without a colour, by their short names in Pygments: spaces, names, signs, what a command prints."""
 FOLDED = re.compile(r"&lt;(/?(?:details|summary))&gt;")
+LONG = {"longest": 400, "long": 60}
+"""Classes of cells, by how many letters they have more than."""
 TITLE = re.compile(r'title="(.*?)"')
 Attributes = dict[str, str]
 
@@ -158,7 +160,7 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark").enable("table")
     rules = {"fence": _fence, "code_block": _code, "table_open": _table, "table_close": _table_end}
-    cells = {"th_open": _cell, "th_close": _cell_end, "heading_close": _heading_end}
+    cells = {"th_open": _head, "th_close": _head_end, "td_open": _cell, "heading_close": _heading_end}
     for name, rule in {**rules, **cells, "html_block": _html, "html_inline": _html}.items():
         parser.add_render_rule(name, rule)
     return parser
@@ -213,13 +215,20 @@ def _html(_: object, tokens: Sequence[Token], index: int, options: object, envir
     return FOLDED.sub(r"<\1>", escape(COMMENT.sub("", tokens[index].content)))
 
 
-def _cell(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
+def _head(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
     """Return the beginning of a cell of a head: an empty corner is the head of no column."""
     return "<th>" if tokens[index + 1].content else "<td>"
 
 
-def _cell_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
+def _head_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
     return "</th>\n" if tokens[index - 1].content else "</td>\n"
+
+
+def _cell(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
+    """Return the beginning of a cell, with a class by which a long text gets a wide column, and no tall one."""
+    letters = len(_words(tokens[index + 1]))
+    kind = next((name for name, least in LONG.items() if letters > least), "")
+    return f'<td class="{kind}">' if kind else "<td>"
 
 
 def _heading_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
