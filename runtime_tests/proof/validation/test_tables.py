@@ -160,6 +160,13 @@ def test_what_cannot_be_made_again_is_a_note(digits: Path, changes: list[Callabl
     assert (found.problems, note in found.note) == ((), True), found
 
 
+def test_of_a_file_without_tables_no_rows_are_counted(cli: Cli, tmp_path: Path) -> None:
+    result = cli("export", "alibi", "--dynamic", "-p", "heads=2", "-f", "onnx", "--no-validate", "-o", "b")
+    assert result.exit_code == 0, result.output
+    found = finding(tmp_path / "b")
+    assert (list(found.problems), found.measured, found.note) == ([], "", "")
+
+
 def test_the_rows_of_weights_are_held_at_the_export(cli: Cli, tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", np.arange(1, 321, dtype=np.float32).reshape(40, 8))
     result = cli("export", "learned", "-p", "weights=w.npy", "-f", "onnx", "--runtime", "ort-cpu", "-o", "b")
