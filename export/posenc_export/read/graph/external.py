@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -97,9 +98,11 @@ def _inside(name: str, label: str, model: Path) -> Path:
 
 def _target(file: Path) -> Path:
     try:
-        return file.resolve()
-    except (OSError, RuntimeError):  # links that lead to each other: nothing is there
+        return file.resolve(strict=True)
+    except RuntimeError:  # links that lead to each other, up to Python 3.12
         return Path("/")
+    except OSError as error:  # the same from 3.13 on; or nothing is there
+        return Path("/") if error.errno == errno.ELOOP else file.resolve()
 
 
 def is_file(path: Path) -> bool:
