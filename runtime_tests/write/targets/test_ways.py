@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from posenc.libraries import replaced
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc_export.common.arrays import tensors_of
 from posenc_export.write.formats.hints import hint
-from posenc_export.write.formats.libraries import replaced
 from posenc_export.write.formats.ways import WAYS, without_a_look_for_causal_masks
 from posenc_export.write.targets.calling import by_name
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from posenc_export.write.formats.libraries import replaced
+from posenc.libraries import replaced
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from posenc.libraries import replaced
 from posenc.ports import Port
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.rules import rules_of
-from posenc_export.write.formats.libraries import replaced
 
 
 @contextmanager

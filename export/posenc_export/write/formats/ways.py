@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from posenc.libraries import replaced
 from posenc_export.write.formats import WriteRequest
-from posenc_export.write.formats.libraries import replaced
 from posenc_export.write.formats.linspace import dynamic_linspace
 from posenc_export.write.formats.resizing import dynamic_interpolate
 

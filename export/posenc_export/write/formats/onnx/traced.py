@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from posenc.libraries import replaced
 from posenc_export.common.errors import ExportFailed
 from posenc_export.write.formats import Digests, WriteRequest
 from posenc_export.write.formats.capture import GRAPH, Findings
-from posenc_export.write.formats.libraries import replaced
 from posenc_export.write.formats.linspace import dynamic_linspace
 from posenc_export.write.formats.tracing import trace_of
 
