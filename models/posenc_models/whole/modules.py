@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posenc.libraries import replaced
+
 
 class EncoderCall(nn.Module):
     """A model without a cache.
@@ -102,20 +104,16 @@ def heads_shared() -> Iterator[None]:
     """Have transformers leave keys and values as they are, while a graph is captured, where several queries share them.
 
     Otherwise it repeats them for each query, which takes a third of the time of a capture, and which the graph does not
-    keep. This is its own second way to call PyTorch's attention.
+    keep. transformers itself has this second way to call PyTorch's attention.
     """
-    sdpa: Any = None
     if torch.compiler.is_exporting():
-        from transformers.integrations import sdpa_attention as sdpa
-    before = getattr(sdpa, "use_gqa_in_sdpa", None)
-    if before is None:
-        yield
-        return
-    sdpa.use_gqa_in_sdpa = lambda *_: True
-    try:
-        yield
-    finally:
-        sdpa.use_gqa_in_sdpa = before
+        from transformers.integrations import sdpa_attention
+
+        if hasattr(sdpa_attention, "use_gqa_in_sdpa"):  # transformers 5.0 has it elsewhere, and is merely slow
+            with replaced(sdpa_attention, "use_gqa_in_sdpa", lambda *_: True):
+                yield
+            return
+    yield
 
 
 def _uncached(states: Tensor, cached: int) -> Tensor:

@@ -56,7 +56,7 @@ FAILING = options(
         "Exit with 1 on this finding, whatever its severity, and on no other one.  [default: every error]",
         metavar="CODE",
     ),
-    real("--fail-above", "Exit with 1 where numbers are off by more than this against float64, too.", None),
+    real("--fail-above", "Exit with 1 also where numbers are off by more than this against float64.", None),
     under="What fails",
 )
 PAGE = PlaceOption("--html")

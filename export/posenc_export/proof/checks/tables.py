@@ -59,9 +59,9 @@ class TableFile:
         """The number of stored rows."""
         return sum(array.shape[self.axes[name]] for name, array in self.tensors.items())
 
-    def share(self, count: int) -> tuple[str, ...]:
+    def share(self, count: int) -> str:
         """Return how many of the rows these are, in words; nothing where nothing is stored."""
-        return (f"{count:,} of {self.rows:,} rows",) if self.rows else ()
+        return f"{count:,} of {self.rows:,} rows" if self.rows else ""
 
 
 @check(
@@ -147,7 +147,7 @@ def _of_scheme(file: TableFile, encoding: Encoding) -> CheckResult:
     ]
     count = sum(int((rows & ~changed.get(name, np.False_)).sum()) for name, rows in held.items())
     far = far_out(file.context, file.model, encoding, {name: match.name for name, match in matches.items()})
-    words = "; ".join([*file.share(count), *far.tried])
+    words = "; ".join(filter(None, [file.share(count), *far.tried]))
     # random weights may differ where another version draws them: then rows without a match are a note
     reason = _other_weights(file.context, elsewhere)
     if reason and all(twins[name] is None for name in left):
@@ -177,7 +177,7 @@ def _held(file: TableFile, name: str, match: Twin | None, held: Mapping[str, Boo
 def _not_rebuilt(file: TableFile, reason: str) -> CheckResult:
     """Say which rows the cases read, where the encoding cannot be made again; at an export, this is a failure."""
     count = sum(int(rows.compared.sum()) for rows in file.read(list(file.tensors)).values())
-    words = "".join(file.share(count))
+    words = file.share(count)
     if file.context.capture is not None:
         return CheckResult([f"not held: {reason}"], words)
     return CheckResult((), words, f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}")
@@ -186,7 +186,7 @@ def _not_rebuilt(file: TableFile, reason: str) -> CheckResult:
 def _of_own_module(file: TableFile) -> CheckResult:
     """Say how many numbers are those of the module's tensors, and which rows of a look-up no case reads."""
     read = file.read(list(file.tensors))
-    words = [*file.share(sum(int(rows.compared.sum()) for rows in read.values()))]
+    words = [file.share(sum(int(rows.compared.sum()) for rows in read.values()))]
     unread = [
         f"{ranges(~rows.read)} of table {name} {'was' if (~rows.read).sum() == 1 else 'were'} never read"
         for name, rows in read.items()
@@ -201,7 +201,7 @@ def _of_own_module(file: TableFile) -> CheckResult:
     count = sum(array.size for array in file.tensors.values())
     words += [f"{equal:,} of {count:,} numbers are the module's parameters and buffers, bit for bit"] if own else []
     changed = [f"{name} is not the module's" for name, stored in digests.items() if _is_changed(own.get(name), stored)]
-    return CheckResult(changed, "; ".join(words), "; ".join(unread))
+    return CheckResult(changed, "; ".join(filter(None, words)), "; ".join(unread))
 
 
 def _is_changed(own: Digest | None, stored: Digest) -> bool:

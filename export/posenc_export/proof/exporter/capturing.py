@@ -31,11 +31,10 @@ def captured_again(
     def capture(module: Encoding, how: WriteRequest = request) -> Digests:
         return format_.digests(format_.capture(module, how))
 
-    if encoding.fresh is not None and not seen.changed:
-        # calls changed nothing: one capture of the called module, at other sizes, then answers all three questions
-        with suppress(ExportFailed):
-            if _captured_elsewhere(partial(capture, called), request, digests)[0] == digests:
-                return replace(seen, static=(), same_twice=True, same_after_calls=True)
+    # where calls changed nothing, one capture of the called module, at other sizes, answers all three questions
+    unchanged = encoding.fresh is not None and not seen.changed
+    if unchanged and _captured_elsewhere(partial(capture, called), request, digests)[0] == digests:
+        return replace(seen, static=(), same_twice=True, same_after_calls=True)
     elsewhere, static = _captured_elsewhere(partial(capture, encoding.uncalled()), request, digests)
     seen = replace(seen, static=static)
     if encoding.fresh is None:

@@ -18,9 +18,9 @@ LARGEST = 20_000_000
 
 
 def kept_calls(bundle: Bundle) -> frozenset[str]:
-    """Return the names of the calls that golden data keep: all, or a few with all properties and then the smallest.
+    """Return the names of the calls that golden data keep: all, or a few, and then the smallest.
 
-    The smallest one is kept, however large it is.
+    The few together have each pair of properties. The first is kept, however large it is.
     """
     sizes: Counter[str] = Counter()
     with zipfile.ZipFile(bundle.folder / GOLDEN) as archive:

@@ -64,9 +64,10 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     golden = record(encoding, asked.cases, options.seed, options.validation.progress)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
-    options.validation.progress(f"{RECORDING}: which inputs are read")
-    # one token alone may not show what an input is for
-    ignored = () if draft.proof == "one" else unread(encoding, cases, options.seed)
+    ignored: tuple[str, ...] = ()
+    if draft.proof != "one":  # one token alone may not show what an input is for
+        options.validation.progress(f"{RECORDING}: which inputs are read")
+        ignored = unread(encoding, cases, options.seed)
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
     of_inputs = unread_inputs(ignored) if rules_of(encoding.family).notes_unread else ()
     return (

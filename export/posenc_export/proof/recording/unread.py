@@ -42,18 +42,20 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
 
     for golden in some:
         feeds = feeds_for(encoding.inputs, golden.case, seed)
-        before = call(feeds) if open_ports else []
-        others = feeds_for(encoding.inputs, golden.case, seed + 1)
-        by_gradient = _with_gradients(encoding, feeds) if len(open_ports) > CALLS else frozenset()
-        open_ports = [port for port in open_ports if port.name not in by_gradient]
+        if len(open_ports) > CALLS:
+            by_gradient = _with_gradients(encoding, feeds)
+            open_ports = [port for port in open_ports if port.name not in by_gradient]
+        if not open_ports:
+            break
+        before, others = call(feeds), feeds_for(encoding.inputs, golden.case, seed + 1)
         open_ports = [port for port in open_ports if not _depends(call, port, feeds, before, others[port.name])]
     return tuple(port.name for port in open_ports)
 
 
 def _with_gradients(encoding: Encoding, feeds: Mapping[str, Array]) -> frozenset[str]:
-    """Return inputs of floats by which outputs have gradients that are not zero: outputs depend on these.
+    """Return the inputs of floats whose gradients are not zero: outputs depend on them.
 
-    Of others nothing follows: code may cut gradients, or not run with them at all.
+    A gradient of zero says nothing: code may cut gradients, or not run with them at all.
     """
     import torch
 

@@ -198,7 +198,8 @@ def quiet() -> Iterator[None]:
 def garbage_kept() -> Iterator[None]:
     """Have Python collect no garbage while an exporter runs.
 
-    It makes millions of objects that live. Python would look through all of them, again and again: a tenth of the time.
+    It makes millions of objects that live. Python would look through all of them again and again, which took 4 of 56
+    seconds for a large model.
     """
     collects = gc.isenabled()
     gc.disable()

@@ -62,8 +62,8 @@ def check_disk(folder: ModelFolder, to: Path) -> None:
 def fit_memory(folder: ModelFolder, say: Callable[[str], None], is_copied: bool = True) -> ModelFolder:
     """Return the model, of which weights will be widened one by one if it is large, or memory does not hold a copy.
 
-    A copy in float64 would take twice the memory of the model in float32, and saves a second for each call of half a
-    billion parameters. Call it once, before anything is loaded. Raises BadInput, in one line, where memory does not
+    A copy in float64 would take twice the memory of the model in float32, and made a quick proof of half a billion
+    parameters no faster. Call it once, before anything is loaded. Raises BadInput, in one line, where memory does not
     suffice.
 
     Args:
