@@ -15,7 +15,7 @@ from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
-from posenc_models.whole.weights import sizes_of_weights
+from posenc_models.whole.weights import EXPERTS, sizes_of_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -73,7 +73,7 @@ class ModelFolder:
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
         parameters: how many numbers its weights hold.
-        largest: how many of them its largest weight holds, at most.
+        experts: how many of them the experts of a layer hold, which are one weight when the model is loaded.
         by_weight: whether its reference in float64 widens one weight after the other, and does not hold all.
         quantize: what the weights of linear layers are rounded to; None for nothing.
     """
@@ -86,7 +86,7 @@ class ModelFolder:
     part: str = ""
     dtype: DType = "fp32"
     parameters: int = 0
-    largest: int = 0
+    experts: int = 0
     by_weight: bool = False
     quantize: Quantize | None = None
 
@@ -137,8 +137,8 @@ class ModelFolder:
             chosen,
             origin="--task" if task else "architectures",
             dtype=dtype,
-            parameters=sum(sizes),
-            largest=max(sizes, default=0),
+            parameters=sum(sizes.values()),
+            experts=max((size for name, size in sizes.items() if name.endswith(EXPERTS)), default=0),
             quantize=quantize,
         )
 

@@ -13,17 +13,21 @@ from posenc.weight_index import weight_map
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def sizes_of_weights(folder: Path) -> list[int]:
-    """Return how many numbers each weight of a folder holds; the experts of a layer, which may be one, count as one.
+EXPERTS = ".experts"
+
+
+def sizes_of_weights(folder: Path) -> dict[str, int]:
+    """Return how many numbers each weight of a folder holds; all experts of a layer count as its LAYER.experts.
 
     Raises ValueError, in one line, where files of weights are missing, cut off, or no safetensors.
     """
     sizes: dict[str, int] = {}
     for path in _files(folder):
         for name, size in _sizes(path):
-            layer, _, _ = name.partition(".experts.")
-            sizes[layer] = sizes.get(layer, 0) + size
-    return list(sizes.values())
+            layer, experts, _ = name.partition(f"{EXPERTS}.")
+            key = f"{layer}{EXPERTS}" if experts else name
+            sizes[key] = sizes.get(key, 0) + size
+    return sizes
 
 
 def _files(folder: Path) -> list[Path]:

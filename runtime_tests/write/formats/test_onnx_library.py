@@ -1,5 +1,7 @@
 """What is left out of onnxscript's work changes no file."""
 
+import gc
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -53,6 +55,17 @@ def test_the_optimizer_finds_the_same(monkeypatch: Any) -> None:
     assert tried
     assert all(pattern is None or pattern == node for pattern, node in tried)
     assert _matcher.SimplePatternMatcher.__dict__["match"] is match
+
+
+def test_patterns_forget_the_graph_that_they_were_tried_on() -> None:
+    """A pattern is kept for as long as the process runs, and so were the weights of the last model."""
+    with patterns_by_operator():
+        model = halves()
+        onnxscript.optimizer.optimize_ir(model)
+    graph = weakref.ref(model.graph)
+    del model
+    gc.collect()
+    assert graph() is None
 
 
 def test_transposed_weights_are_written_in_their_order(tmp_path: Any) -> None:

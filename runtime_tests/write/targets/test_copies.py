@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from posenc_export.common.errors import BadInput, NoReference
+from posenc_export.write.targets import float64
 from posenc_export.write.targets.copies import Copies
-from posenc_export.write.targets.float64 import call_in_float64
+from posenc_export.write.targets.float64 import AT_ONCE, call_in_float64
 
 
 class Tied(nn.Module):
@@ -63,6 +64,36 @@ def test_weights_that_are_widened_one_by_one_give_the_bits_of_a_copy(dtype: torc
     assert (str(actual.dtype), actual.tobytes()) == ("float64", expected.tobytes())
     assert one.words.weight is module.words.weight, "no copy of the weights is held"
     assert "double" not in vars(by_weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("size", [AT_ONCE // 8, AT_ONCE // 8 + 3])
+def test_a_large_layer_is_multiplied_by_some_rows_at_a_time(dtype: torch.dtype, size: int) -> None:
+    """A part of 8 * AT_ONCE numbers, of which the last may be smaller, gives what the whole weight gives."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Embedding(5, 24), nn.Linear(24, size), nn.GELU(), nn.Linear(size, 24, bias=False)).to(
+        dtype
+    )
+    ids = np.array([[1, 4, 0], [3, 3, 2]])
+    (expected,) = call_in_float64(Copies(module, lambda: module).wide(), [ids])
+    (actual,) = call_in_float64(Copies(module, lambda: module, by_weight=True).wide(), [ids], by_weight=True)
+    assert (str(actual.dtype), actual.shape) == ("float64", (2, 3, 24))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
+def test_no_weight_of_a_large_layer_or_embedding_is_widened_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    widened: list[int] = []
+    real = float64._wide_weight
+
+    def counted(value: object) -> object:
+        widened.extend([value.numel()] if isinstance(value, nn.Parameter) else [])
+        return real(value)
+
+    monkeypatch.setattr(float64, "_wide_weight", counted)
+    module = nn.Sequential(nn.Embedding(AT_ONCE // 8, 24), nn.LayerNorm(24), nn.Linear(24, AT_ONCE // 8))
+    call_in_float64(module, [np.array([[1, 2]])], by_weight=True)
+    assert widened, "the norm's are"
+    assert max(widened) == 24
 
 
 class Scaled(nn.Module):

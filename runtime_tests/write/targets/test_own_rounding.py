@@ -182,7 +182,7 @@ def test_a_choice_and_rows_of_padding_are_notes_of_the_report(tmp_path: Path) ->
     assert result.passed, result.verdicts
     notes = {verdict.check: verdict.note for verdict in result.verdicts if verdict.note}
     assert notes["choices"].startswith("the last digit of a float chooses at test_own_rounding.py:")
-    assert notes["padding"] == "rows of tokens that a mask leaves out are compared with eager alone: y by mask"
+    assert notes["padding"] == "rows of masked tokens are compared with eager, not with float64: y by mask"
 
 
 class BucketedMasked(Bucketed):

@@ -115,9 +115,9 @@ def choices(context: Context) -> CheckResult:
 )
 def padding(context: Context) -> CheckResult:
     """Rows of masked tokens are compared with eager alone, and do not count in any scale."""
-    outputs = ", ".join(context.captured.behaviour.padding)
-    how = "not compared" if context.manifest.foreign else "compared with eager alone"
-    return CheckResult(note=f"rows of tokens that a mask leaves out are {how}: {outputs}")
+    outputs = "; ".join(context.captured.behaviour.padding)
+    how = "not compared" if context.manifest.foreign else "compared with eager, not with float64"
+    return CheckResult(note=f"rows of masked tokens are {how}: {outputs}")
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:

@@ -18,7 +18,17 @@ from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.runtimes import Missing
 from posenc_export.proof.stored.caches import cache_problems
 from posenc_export.proof.stored.far_positions import far_out
-from posenc_export.proof.stored.matching import Digest, Twin, are, digest, module_rows, ranges, side_by_side, twin
+from posenc_export.proof.stored.matching import (
+    Digest,
+    Twin,
+    are,
+    digest,
+    is_one_of,
+    module_rows,
+    ranges,
+    side_by_side,
+    twin,
+)
 from posenc_export.proof.stored.rebuilding import NotHeld, rebuilt, written_elsewhere
 from posenc_export.proof.stored.rows_read import GoldenCalls, RowsRead, axes_read, rows_read
 from posenc_export.proof.stored.scripts import script_problems
@@ -193,20 +203,20 @@ def _of_own_module(file: TableFile) -> CheckResult:
         if not rows.read.all()
     ]
     if len(unread) > MOST_TABLES:  # a whole model has dozens
-        unread = [*unread[:1], f"so were rows of {len(unread) - 1} more tables"]
+        unread = [*unread[:1], f"neither were rows of {len(unread) - 1} more tables"]
     own = file.context.capture.stored if file.context.capture else {}
     # by digests: the module itself is gone when a bundle is validated
-    digests = {name: digest(array) for name, array in file.tensors.items()}
-    equal = sum(file.tensors[name].size for name, stored in digests.items() if stored in own.values())
+    equal = sum(array.size for array in file.tensors.values() if is_one_of(array, set(own.values())))
     count = sum(array.size for array in file.tensors.values())
     words += [f"{equal:,} of {count:,} numbers are the module's parameters and buffers, bit for bit"] if own else []
-    changed = [f"{name} is not the module's" for name, stored in digests.items() if _is_changed(own.get(name), stored)]
+    namesakes = {name: digest(array) for name, array in file.tensors.items() if name in own}
+    changed = [f"{name} is not the module's" for name, stored in namesakes.items() if _is_changed(own[name], stored)]
     return CheckResult(changed, "; ".join(filter(None, words)), "; ".join(unread))
 
 
-def _is_changed(own: Digest | None, stored: Digest) -> bool:
-    """Return whether a tensor has the name, dtype and shape of one of the module's, and unlike bits."""
-    return own is not None and own[0] == stored[0] and own != stored
+def _is_changed(own: Digest, stored: Digest) -> bool:
+    """Return whether a tensor has the dtype and shape of the module's, and unlike bits."""
+    return own[0] == stored[0] and own != stored
 
 
 def _of_script(context: Context) -> CheckResult:

@@ -21,7 +21,7 @@ class Behaviour:
         random: Two copies of the module give unlike outputs.
         noise: Rounding moves the outputs too far.
         choices: The last digit of a float changes a choice that the module makes.
-        padding: Outputs that have rows of masked tokens.
+        padding: Outputs that have rows of masked tokens, in words: a text for each mask.
     """
 
     order: str = ""

@@ -18,6 +18,7 @@ from posenc.ports import Array, Floats, Port
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.common.arrays import FLOATS, same_bits
 from posenc_export.common.errors import first_line
+from posenc_export.common.names import in_runs
 from posenc_export.proof.judging.compare import judge, measure, scale_of
 from posenc_export.proof.judging.context import Behaviour
 from posenc_export.proof.planning.padding import Padding, masks_of, of_tokens, padding_of
@@ -102,12 +103,15 @@ def of_rounding(
     """
     places = ", ".join(dict.fromkeys(place for case in cases for place in case.places))
     jump = max((case for case in cases if case.places), key=lambda case: case.share, default=None)
-    of_masks = (f"{port.name} by {mask.name}" for port in outputs for mask in masks_of(inputs, port))
+    of_masks: dict[str, list[str]] = {}
+    for port in outputs:
+        for mask in masks_of(inputs, port):
+            of_masks.setdefault(mask.name, []).append(port.name)
     return replace(
         shown,
         noise="" if shown.random else next((case.noise for case in cases if case.noise), ""),
         choices=f"{places}: {jump.golden.case.name}: outputs move by {jump.share:.2g} of their scale" if jump else "",
-        padding=tuple(of_masks),
+        padding=tuple(f"{in_runs(names)} by {mask}" for mask, names in of_masks.items()),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, permutations
@@ -159,15 +159,24 @@ def _alike(stored: Array, expected: Array, near: bool) -> Bools:
 def digest(array: Array) -> Digest:
     """Return the dtype and shape of an array, and the SHA-256 of its bits."""
     bits = np.ascontiguousarray(array).view(np.uint8) if array.size else np.zeros(0, np.uint8)
-    return f"{array.dtype} {array.shape}", hashlib.sha256(bits.data).hexdigest()
+    return _kind(array), hashlib.sha256(bits.data).hexdigest()
+
+
+def _kind(array: Array) -> str:
+    return f"{array.dtype} {array.shape}"
 
 
 def digests_of(module: nn.Module) -> dict[str, Digest]:
-    """Return a digest of every parameter and buffer by its name, and of every matrix transposed."""
+    """Return a digest of every parameter and buffer by its name."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    arrays = {name: to_numpy(tensor) for name, tensor in tensors.items()}
-    transposed = {f"{name}.T": array.T for name, array in arrays.items() if array.ndim == 2}
-    return {name: digest(array) for name, array in {**arrays, **transposed}.items()}
+    return {name: digest(to_numpy(tensor)) for name, tensor in tensors.items()}
+
+
+def is_one_of(array: Array, digests: Collection[Digest]) -> bool:
+    """Return whether an array has the bits of one of these, as it lies or, of a matrix, transposed."""
+    kinds = {kind for kind, _ in digests}
+    views = (array, array.T) if array.ndim == 2 else (array,)
+    return any(_kind(view) in kinds and digest(view) in digests for view in views)
 
 
 def ranges(rows: Bools) -> str:

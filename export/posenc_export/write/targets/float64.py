@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator, OpOverload
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from posenc.ports import Array, Feeds, Integers, Port
 from posenc_export.common.arrays import FLOATS, call_on_arrays
@@ -31,6 +32,8 @@ WIDE = {
 
 SHAPES = ("size", "dim", "ndimension", "numel", "stride", "is_contiguous", "is_floating_point")
 """Methods of a weight that read none of its numbers."""
+AT_ONCE = 2**19
+"""Numbers of a weight that are widened at a time where a layer is linear: the processor's cache holds them."""
 MAX_LETTERS = 200
 """Letters of a reason; the rest is cut."""
 
@@ -104,14 +107,41 @@ class WideWeights(TorchFunctionMode):
         of_weight = bool(args) and isinstance(args[0], nn.Parameter)
         if (of_weight and name.endswith("_") and not name.endswith("__")) or func is torch.embedding_renorm_:
             raise TypeError(f"{name} writes into a weight")
-        if func is torch.embedding or (of_weight and name in SHAPES):
+        is_look_up = func is torch.embedding or (func is functional.embedding and keywords.get("max_norm") is None)
+        if is_look_up or (of_weight and name in SHAPES):
             return func(*args, **keywords)
+        if func is functional.linear and (products := _linear(*args, **keywords)) is not None:
+            return products
         if of_weight and name == "__get__":  # to ask for a shape must not cost a copy
             value = func(*args)
             if not isinstance(value, Tensor):
                 return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
         wide_args, wide_kwargs = pytree.tree_map(_wide_weight, (tuple(args), keywords))
         return func(*wide_args, **wide_kwargs)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
+    """Return x @ weight.T + bias in float64, some rows of the weight at a time; None where another way must be taken.
+
+    To write a large weight in float64, and to read it again, takes several times as long as its products.
+    """
+    is_weight = all(isinstance(value, nn.Parameter) for value in (weight, bias) if value is not None)
+    if not is_weight or weight.dtype not in WIDE or weight.numel() <= AT_ONCE:
+        return None
+    if x.dtype != torch.float64 or x.requires_grad:
+        return None
+    with torch.no_grad(), _disable_current_modes():
+        rows = x.reshape(-1, x.shape[-1])
+        products = rows.new_empty(len(rows), len(weight))
+        step = max(1, AT_ONCE // weight.shape[1])
+        part = rows.new_empty(step, weight.shape[1])  # one for all: fresh pages would cost more than the numbers
+        for start in range(0, len(weight), step):
+            some = weight[start : start + step]
+            wide = part[: len(some)].copy_(some)
+            products[:, start : start + step] = rows @ wide.T
+        if bias is not None:
+            products += bias
+        return products.reshape(*x.shape[:-1], len(weight))
 
 
 def _wide_weight(value: object) -> object:

@@ -45,8 +45,8 @@ def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
         return Needs(weights, weights + OVERHEAD)
     # the module, its file or a runtime that holds it by turns; of half or quantized ones float32, for its tokens
     held = OVERHEAD + weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
-    # of the largest weight twice: 5.7 GB were measured of half a billion parameters, where once gives 5.1
-    wide = min(2 * folder.largest, folder.parameters) if folder.by_weight else folder.parameters
+    # of the weights of linear layers and embeddings some rows at a time are widened, of experts all of a layer
+    wide = folder.experts if folder.by_weight else folder.parameters
     return Needs(weights, held + 8 * wide)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from posenc.ports import Array
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 MAX_SMALL = 16
 """Tensors up to this many numbers are shapes, axes and factors, which every call reads."""
@@ -41,12 +41,25 @@ class LookUp:
 
 def stored_tensors(model: ModelProto, folder: Path) -> dict[str, Array]:
     """Return the tensors that a graph stores, by name, but small ones; weights beside the file are read."""
-    from onnx import numpy_helper
-
     tensors = [(tensor.name, tensor) for tensor in model.graph.initializer]
     tensors += [(n.output[0], a.t) for n in model.graph.node for a in n.attribute if a.HasField("t")]
     large = ((name, tensor) for name, tensor in tensors if np.prod(list(tensor.dims), dtype=object) > MAX_SMALL)
-    return {name: numpy_helper.to_array(tensor, str(folder)) for name, tensor in large}
+    return {name: _array(tensor, folder) for name, tensor in large}
+
+
+def _array(tensor: TensorProto, folder: Path) -> Array:
+    """Return the numbers of a tensor; those that lie in a file beside the graph are mapped, not copied."""
+    from onnx import helper, numpy_helper
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    if uses_external_data(tensor):
+        place = ExternalDataInfo(tensor)
+        dtype, size = helper.tensor_dtype_to_np_dtype(tensor.data_type), int(np.prod(tensor.dims, dtype=object))
+        # numbers of less than a byte are packed; onnx itself decides on what lies elsewhere
+        if place.length == dtype.itemsize * size and place.location == Path(place.location).name:
+            path = folder / place.location
+            return np.memmap(path, dtype, "r", place.offset or 0, tuple(tensor.dims))
+    return numpy_helper.to_array(tensor, str(folder))
 
 
 def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
