@@ -3,11 +3,11 @@
 >>> posenc_models.read_config(posenc_models.load_config("config.json")).parameters
 {'rope_type': 'llama3', 'head_dim': 128, ...}
 
-`config` reads a config.json into a scheme and its parameters. `asking` puts the same question to the model's own code.
+`config` reads a config.json into a scheme and its parameters. `asking` gets the same from the model's own code.
 `replacing` puts our modules in the place of a model's. `whole` reads a
 model's folder into one module with named inputs and outputs. `networks` has small networks that embed an encoding.
 
-Nothing is imported with this package: each name is where it is first used, and torch with `replace_rotary`.
+This package imports nothing by itself: each name is loaded when it is first used, and torch with `replace_rotary`.
 """
 
 import importlib

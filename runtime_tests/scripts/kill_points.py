@@ -58,7 +58,7 @@ SCENARIOS = (
     Scenario("a failed bundle is replaced, by exchange", True, "b-failed"),
     Scenario("a failed bundle is replaced, by two renames", False, "b-failed", at_once=ANY),
     Scenario("after a run killed between two renames", False, killed_before=GAP, at_once=ANY),
-    Scenario("after a run killed behind its exchange", True, killed_before=SWAP, at_once=NEW, later=NEW),
+    Scenario("after a run killed just after its exchange", True, killed_before=SWAP, at_once=NEW, later=NEW),
 )
 
 

@@ -5,6 +5,6 @@
 * `seal` and `identity` say whether files are those that were written. A bundle is a stranger's until it is trusted.
 
 The fields of a manifest, and SCHEMA_VERSION, are in `manifest`; `schema` reads them. The C++ runner and the page that
-proves in a browser read these keys, too. The version goes up where an older reader would take a
-file for something else.
+proves in a browser read these keys, too. The version is raised when an older reader would
+misread a file.
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc.paths import check_path
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.common.errors import BadInput, check_machine, first_line
 
@@ -40,6 +41,7 @@ def check_listed(manifest: Manifest, name: str) -> None:
 def check_no_link(path: Path) -> None:
     """Raise BadInput if a file of a bundle is a link, which may lead outside the bundle."""
     try:
+        check_path(path)
         is_link = path.is_symlink()
     except OSError as error:  # a name that is too long, a loop of links
         raise BadInput(f"cannot open {path}: {error.strerror}") from error

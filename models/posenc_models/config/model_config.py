@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from posenc.paths import check_path
 from posenc.strict_json import read_json
 from posenc_models.config.encodings.described import spec_settings
 from posenc_models.config.encodings.parts import ConfigPart, choose_part
@@ -146,6 +147,7 @@ class ModelConfig:
 def load_config(path: str | Path) -> dict[str, object]:
     """Return a config.json, or that of a model's folder; raise ValueError, in one line, where there is none."""
     try:
+        check_path(Path(path))
         file = _file_of(path)
         is_file = file.is_file()
     except OSError as error:

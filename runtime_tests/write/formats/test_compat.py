@@ -218,7 +218,7 @@ def test_lines_and_json_say_the_same(cli: Cli, bundle: Path) -> None:
     data: Any = json.loads(cli("compat", str(bundle), "--json").output)
     assert "model.onnx: opset ai.onnx 18; IR version 8" in lines
     assert "ONNX Runtime: 1.15 and newer; IR version 8: since 1.15" in lines
-    assert "OpenVINO: yes, tried with 2026.4.1; a position that there is not gives zeros" in lines
+    assert "OpenVINO: yes, tried with 2026.4.1; a position out of range gives zeros" in lines
     assert [(one["runtime"], one["loads"]) for one in data["runtimes"]] == [
         *(("ONNX Runtime", "yes"), ("OpenVINO", "yes"), ("onnxruntime-web", "yes")),
         *((name, "yes") for name in RUNS_IN),

@@ -152,7 +152,7 @@ def test_a_product_is_stored_in_blocks_where_that_changes_no_number(quantize: Qu
     expected = (x @ wide @ wide + bias) @ other
     assert np.abs(actual - expected).max() <= 16 * np.finfo(np.float32).eps * np.abs(expected).max()
     words = note_of_blocks(written)
-    assert words == f"2 products read weights of {BITS[quantize]} bits, in blocks of 32: 66% of all"
+    assert words == f"2 products read weights of {BITS[quantize]} bits, in blocks of 32: 66% of all weights"
 
 
 def test_a_graph_without_such_weights_is_refused() -> None:

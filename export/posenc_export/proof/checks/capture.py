@@ -30,7 +30,7 @@ def purity(context: Context) -> list[str]:
     # It may keep something of a call: its file is that of the uncalled module.
     if rules_of(context.manifest.family).may_keep_state:
         order = capture.behaviour.order
-        todo = "keep nothing of a call that a later one reads, or give a class or function that makes it uncalled"
+        todo = "keep nothing of a call that a later one reads, or give a class or function that makes a new module"
         return [f"what this module gives depends on earlier calls: {order}; {todo}"] if order else []
     problems = [f"a call changed {name} of the module" for name in capture.changed]
     if not capture.same_after_calls:

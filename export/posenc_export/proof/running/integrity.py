@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from posenc.paths import check_path
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.identity import ID, id_of
@@ -85,6 +86,7 @@ def _changed(folder: Path, file: Artifact | File) -> str:
 
 def _difference(folder: Path, file: Artifact | File) -> str:
     path = folder / file.file
+    check_path(path)
     if _is_linked(folder, path) or not path.is_file():
         return f"{file.file}, which the manifest lists, is no file of the bundle"
     if path.stat().st_size != file.bytes:

@@ -44,7 +44,7 @@ def _claim(name: str, model: ModelProto) -> LoadClaim:
     if name == "browser-jsep" and names.intersection(LEFT_TO_CPU):
         return LoadClaim(name, "no", "", (f"wrong where indices come from {' or '.join(LEFT_TO_CPU)}, on the CPU",))
     looks_up = names.intersection(LOOKS_UP)
-    notes = ("a position that there is not gives another row, without an error",) if looks_up and name in ON_GPU else ()
+    notes = ("a position out of range gives another row, without an error",) if looks_up and name in ON_GPU else ()
     doubts = untried(model)
     if doubts:
         return LoadClaim(name, "not known", "", (*doubts, VALIDATE.format(name), *notes))

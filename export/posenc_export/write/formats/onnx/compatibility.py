@@ -140,7 +140,7 @@ def _needs(model: ModelProto) -> Iterator[Need]:
 def _openvino(model: ModelProto) -> LoadClaim:
     reasons = list(_beside(model))
     if _names(model).intersection(LOOKS_UP):
-        reasons.append("a position that there is not gives zeros, without an error")
+        reasons.append("a position out of range gives zeros, without an error")
     for dtype, why in NOT_ON_OPENVINO.items():
         if holds(model, dtype):
             return LoadClaim("OpenVINO", "no", "", (why, *reasons))

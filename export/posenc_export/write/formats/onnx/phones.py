@@ -61,7 +61,7 @@ def _tract(model: ModelProto) -> LoadClaim:
         doubts.append("it refuses some files in which places are multiplied by a size")
     names = {operator.name for operator in operators_of(model)}
     doubts += [f"it refuses some files with {name}" for name in TRACT_REFUSES_SOME if name in names]
-    notes = ["a position that there is not ends the process"] if names.intersection(LOOKS_UP) else []
+    notes = ["a position out of range ends the process"] if names.intersection(LOOKS_UP) else []
     return _judged("tract", TRACT, doubts, notes)
 
 
@@ -78,7 +78,7 @@ def _mnn(model: ModelProto) -> LoadClaim:
         doubts.append("in half precision it was not run")
     if _multiplies_many(model):
         doubts.append("a MatMul of several matrices is wrong after a call with a single one")
-    notes = ["a position that there is not gives another row, without an error"] if names.intersection(LOOKS_UP) else []
+    notes = ["a position out of range gives another row, without an error"] if names.intersection(LOOKS_UP) else []
     return _judged("MNN", MNN, doubts, notes)
 
 

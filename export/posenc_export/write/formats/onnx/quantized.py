@@ -65,7 +65,7 @@ def note_of_blocks(model: ModelProto) -> str:
     count = sum(packed.values())
     return (
         f"{len(nodes)} products read weights of {numbers['bits']} bits, in blocks of {numbers['block_size']}: "
-        f"{count / (count + others):.0%} of all"
+        f"{count / (count + others):.0%} of all weights"
     )
 
 
