@@ -13,7 +13,7 @@ from posenc_export.common.markdown import table
 HEAD = """# Options
 
 For those who look up an option. `posenc COMMAND --help` says the same, and `posenc-export` is `posenc export`.
-An option that several commands take in the same words stands with the first of them.
+If several commands share an option, the first of them describes it.
 
 Made by `python runtime_tests/scripts/options.py > docs/reference/options.md`.
 """

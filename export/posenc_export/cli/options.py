@@ -133,21 +133,22 @@ TASK = choice(
 PROOF = choice(
     "--proof",
     get_args(Proof),
-    "Which calls are tried: all; a few, of as many tokens as three of the longest; or one, without tokens.  "
+    "Which calls are tried. full: all; quick: a few, together with as many tokens as three of the longest calls; "
+    "one: a single call, and no text is written.  "
     "[default: quick for a whole model of more than a billion parameters, one with --no-validate, else full]",
 )
 SPEC = options(
     path(
         "--from-hf",
-        "Take scheme and parameters from a model's config.json, or its folder; -p is stronger.  "
-        "-p weights=FOLDER reads its tables.",
+        "Take scheme and parameters from a model's config.json, or its folder; -p overrides them. "
+        "-p weights=FOLDER reads the model's tables.",
         "CONFIG",
     ),
-    named("--part", "Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder."),
-    named("--layer-type", "Which layers of --from-hf, where they differ; all: each type, in one graph."),
-    number("--layer", "One of them, from 0.", least=0),
+    named("--part", "Which encoding of --from-hf, if it has several: text, vision, audio, encoder, decoder."),
+    named("--layer-type", "Which type of layers of --from-hf, if they differ; all: each type, in one graph."),
+    number("--layer", "Which layer of --from-hf, counted from 0.", least=0),
     switch("--dynamic/--baked", "Rows computed in the graph, or a stored table.  [default: baked]", None),
-    choice("--mode", CHOICES["mode"], "The same, as Python has it."),
+    choice("--mode", CHOICES["mode"], "The same as --baked and --dynamic, by the name that Python has."),
     number(
         "--max-len",
         "Rows of a baked table; the length up to which a dynamic graph is validated.  "
@@ -175,12 +176,13 @@ SPEC = options(
         multiple=True,
         metavar="PORT",
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
-        f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
+        "A word after the axes says what it carries: "
+        f"{', '.join(word.usage for word in words().values())}.",
     ),
     choice(
         "--dtype",
         CHOICES["dtype"],
-        "The dtype of x and of the output; of a whole model, that of its weights and numbers.",
+        "The dtype of x and of the output; of a whole model, that of its weights, inputs and outputs.",
         "fp32",
     ),
     choice(
@@ -217,14 +219,15 @@ CHECKED = options(
     several(
         "--require",
         [*RUNTIMES, MODEL],
-        "Fail (status 3) if this cannot run here; model: if the model of --from-hf was not asked.",
+        "Fail (status 3) if this cannot run here. With `model`: if the model of --from-hf could not be compared.",
         metavar="RUNTIME",
     ),
-    switch("--prove", "Run what takes longer too, of runtimes and of checks."),
+    switch("--prove", "Also run the slow runtimes and the slow checks."),
     *(real(name, "Replace the derived tolerance.") for name in ("--atol", "--rtol")),
     real(
         "--timeout",
-        "Seconds for one call of a graph; validate gives loading and each check as long.  [default: 300; 0 = any]",
+        "Seconds for one call of a graph; validate also gives them to loading and to each check.  "
+        "[default: 300; 0 = no limit]",
         TIMEOUT,
         "SECONDS",
     ),
@@ -233,7 +236,7 @@ CHECKED = options(
 ASKED = options(
     real(
         "--ask-timeout",
-        "Seconds of computing that the model of --from-hf may take to answer.  [default: 120; 0 = any]",
+        "Seconds of CPU time that the model of --from-hf may take to answer.  [default: 120; 0 = no limit]",
         ASK_TIMEOUT,
         "SECONDS",
     ),
@@ -251,12 +254,12 @@ def validate_options(values: Mapping[str, Any], progress: Callable[[str], None])
 
 
 TRUST = options(
-    switch("--trust", "Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."), under="Trust"
+    switch("--trust", "Also run code from BUNDLE: TorchScript, torch.export, AOTInductor, C++ headers."), under="Trust"
 )
 SPOKEN = options(
     switch("-q --quiet", "Print nothing but errors."),
     click.option("-v", "--verbose", count=True, show_default=False, help="Say more; twice, with tracebacks."),
     switch("--json as_json", "Print the report as JSON and nothing else."),
-    switch("--github", "Print annotations for GitHub's workflow runs too."),
+    switch("--github", "Also print annotations for a GitHub workflow."),
     under="What is printed",
 )

@@ -16,7 +16,6 @@ from posenc.encoding import eps
 from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
-from posenc_export.common.estimate import Estimate
 
 Call = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """A call of a module or of a graph: arrays by their names to arrays by their names."""
@@ -67,16 +66,21 @@ def recorded(
         prompts: Tokens of each prompt; of sounds one number, which features are made of.
         count: How many tokens it writes.
         begins: Those with which a decoder behind an encoder begins.
-        progress: Told of each text, and how long the rest takes.
+        progress: Told of each text.
     """
-    texts = [*([prompt] for prompt in prompts), prompts]
-    rest = Estimate([1.0] * len(texts))
-    written = []
-    for number, text in enumerate(texts):
-        words = f"writing {count} tokens with the eager module: text {number + 1} of {len(texts)}"
-        progress(words + rest.after(number))
-        written.append(_record(writer, text, count, begins))
-    return tuple(written)
+
+    def say(number: int) -> None:
+        progress(f"writing {count} tokens with the eager module: text {number} of {len(prompts) + 1}")
+
+    say(1)
+    batch = _record(writer, prompts, count, begins)
+    alone = []
+    for number, (prompt, tokens) in enumerate(zip(batch.prompts, batch.tokens, strict=True), 2):
+        say(number)
+        one = Generation((prompt,), (tokens,), batch.begins)
+        # as a rule padding changes no token, and one call shows that
+        alone.append(one if _continues(writer, one) else _record(writer, [prompt], count, begins))
+    return (*alone, batch)
 
 
 def _record(writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:
@@ -86,6 +90,17 @@ def _record(writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, b
         for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
             row.append(token)
     return Generation(generation.prompts, tuple(map(tuple, rows)), generation.begins)
+
+
+def _continues(writer: TokenWriter, generation: Generation) -> bool:
+    """Return whether a prompt alone is continued by just these tokens: one call says what follows each of them."""
+    (tokens,) = generation.tokens
+    encoded, ids, mask = _begun(writer, generation)
+    ids = np.concatenate([ids, np.array([tokens[:-1]], np.int64)], 1)
+    mask = np.concatenate([mask, np.ones((1, len(tokens) - 1), np.int64)], 1)
+    logits = _read(writer.decoder, ids, mask, {**encoded, **_empty_caches(writer.decoder.inputs, 1)})["logits"]
+    picked = np.asarray(logits)[0, -len(tokens) :].astype(np.float32).argmax(-1)
+    return bool((picked == tokens).all())
 
 
 def differences(writer: TokenWriter, generation: Generation) -> tuple[list[str], list[str]]:
@@ -160,22 +175,30 @@ def steps(
     writer: TokenWriter, generation: Generation, rows: Sequence[Sequence[int]], count: int
 ) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
-    prompts, decoder = generation.prompts, writer.decoder
-    encoded = {} if writer.encoder is None else _encoded(writer.encoder, prompts)
-    if encoded:
-        ids = np.tile(np.array(generation.begins, np.int64), (len(prompts), 1))
-        mask = np.ones_like(ids)
-    else:
-        ids, mask = padded(prompts, left=True)
-    feeds = _empty_caches(decoder.inputs, len(prompts))
+    encoded, ids, mask = _begun(writer, generation)
+    feeds = _empty_caches(writer.decoder.inputs, len(generation.prompts))
     for step in range(count):
-        positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
-        given = {"input_ids": ids, "attention_mask": mask, "position_ids": _in_rows(positions, decoder), **encoded}
-        outputs = decoder.call({**feeds, **_taken(decoder, given)})
+        outputs = _read(writer.decoder, ids, mask, {**encoded, **feeds})
         yield np.asarray(outputs["logits"])[:, -1]
         feeds = {name: outputs[name.replace("past_key_values", "present")] for name in feeds}
         ids = np.array([[row[step]] for row in rows], np.int64)
         mask = np.concatenate([mask, np.ones_like(ids)], 1)
+
+
+def _begun(writer: TokenWriter, generation: Generation) -> tuple[dict[str, Array], Array, Array]:
+    """Return what an encoder made of the prompts, if there is one, and the first ids of the decoder with their mask."""
+    prompts = generation.prompts
+    if writer.encoder is None:
+        return {}, *padded(prompts, left=True)
+    ids = np.tile(np.array(generation.begins, np.int64), (len(prompts), 1))
+    return _encoded(writer.encoder, prompts), ids, np.ones_like(ids)
+
+
+def _read(decoder: Callee, ids: Array, mask: Array, beside: Feeds) -> Mapping[str, Array]:
+    """Call a decoder with ids that follow what its caches have; the mask is that of all tokens, (batch, past + seq)."""
+    positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
+    given = {"input_ids": ids, "attention_mask": mask, "position_ids": _in_rows(positions, decoder), **beside}
+    return decoder.call(_taken(decoder, given))
 
 
 def _in_rows(positions: Array, decoder: Callee) -> Array:

@@ -13,7 +13,8 @@
 * `extend` writes such a file with more positions, and proves it.
 
 A new operator is a function in `kernels`, a new finding an entry in `findings` and the place that finds it. A new
-encoding needs a formula with a `fit`, and no change here, unless it is a rope type that switches with the length of a call.
+encoding needs a formula with a `fit`. It needs no change here, unless it is a rope type that depends on the length of a
+call.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ _finding(
     Words(
         code="PE202",
         asks="Does the file run beyond the last length at which its positions are right?",
-        failure="A longer call gets wrong numbers and no error: positions are repeated, broadcast or read on",
+        failure="A longer call gets wrong numbers and no error: positions are repeated, broadcast or read past the end",
         remedy="Refuse longer calls in the program that runs it; or write more rows: posenc extend MODEL.onnx.",
         example="a bias of 256 keys that is broadcast over 257, so that each key gets the bias of one",
     ),
@@ -87,7 +87,7 @@ _finding(
         code="PE205",
         asks="Are angles, or the logarithms of T5's distances, computed in float16 or bfloat16?",
         failure="A half holds whole numbers up to 2048 (bfloat16: 256): from the named position on, angles are noise; "
-        "a distance on the edge of two rows gets either, as a runtime rounds",
+        "a distance on the edge between two rows gets the one or the other, as a runtime rounds",
         remedy="Keep the nodes of the angles in float32 when converting; or posenc extend MODEL.onnx --exact.",
         example="a whole model converted to bfloat16, positions included: position 257 is 256",
     ),
@@ -152,7 +152,7 @@ _finding(
     "warning",
     Words(
         code="PE211",
-        asks="Are the files with the file's external data beside it?",
+        asks="Are the external data beside the ONNX file?",
         failure="Tables and frequencies in these files cannot be read: what depends on them is not named",
         remedy="Put the files that are named beside the ONNX file, under the names that it gives them.",
         example="model.onnx copied without model.onnx.data",
@@ -163,7 +163,7 @@ _finding(
     "note",
     Words(
         code="PE212",
-        asks="Is every value that depends on positions, and that meets data, a known encoding?",
+        asks="Is every value a known encoding that depends on positions and is combined with data?",
         failure="These numbers are none of the known forms: nothing is said of whether they are right",
         remedy="Nothing, if they are no positional encoding; otherwise report the file, or the code that makes it.",
         example="a mask of distances that a model computes in a way of its own",
@@ -185,8 +185,8 @@ _finding(
     "error",
     Words(
         code="PE214",
-        asks="Do those layers have positions that the model's config says, and no others?",
-        failure="Layers have positions that should have none, or have none: they attend otherwise than was trained",
+        asks="Do the layers that the config names have positions, and no others?",
+        failure="A layer has positions and should have none, or lacks them: it attends otherwise than in training",
         remedy="Report it to the exporter with the layers that the line names.",
         example="no_rope_layers of SmolLM3 read the other way round: three of four layers without positions",
     ),
@@ -210,7 +210,7 @@ _finding(
         code="PE216",
         asks="Was everything judged that depends on positions?",
         failure="The named place was not reached, not read, or not in time: whether it is right is not known. It is an "
-        "error where a bound was asked for and could not be held against the file",
+        "error if --fail-above gives a bound that could not be compared",
         remedy="Give more with --timeout or --memory where the line names a limit; otherwise compare the file with its "
         "model by posenc prove, or report the file.",
         example="a Loop whose number of turns data decide, with positions inside",
@@ -233,7 +233,7 @@ _finding(
     "error",
     Words(
         code="PE218",
-        asks="Are all numbers of a table of positions numbers?",
+        asks="Are all numbers of a table of positions finite?",
         failure="A row holds NaN or infinity: outputs are NaN from that position on",
         remedy="Look where the table is made, in half precision above all: 65504 is the largest number of float16.",
         example="a table of 512 rows of which row 300 is NaN",
@@ -244,7 +244,7 @@ _finding(
     "warning",
     Words(
         code="PE219",
-        asks="Does the first token have position 0, and the first behind a past the number of past tokens?",
+        asks="Is the first token at position 0, and with a cache at the number of cached tokens?",
         failure="Positions begin elsewhere, or a past is not counted: tokens stand at other places than in training",
         remedy="Hold the file against its model: posenc prove, or --config. Where the model counts so, it is right.",
         example="positions of Range(0, length) beside a cache of 7 tokens: each new token is at position 0 again",
@@ -255,7 +255,7 @@ _finding(
     "error",
     Words(
         code="PE220",
-        asks="Does each attention turn its queries and its keys alike, once, token by token, and leave its values?",
+        asks="Does each attention rotate queries and keys alike, once, token by token, and leave values as they are?",
         failure="A score then depends on more than the distance of two tokens, or on no position at all",
         remedy="Look where the line says: in the module that was exported, or in the optimizer that changed its graph.",
         example="queries that are rotated and keys that are not, after a cache was put between them",

@@ -29,10 +29,11 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.bundle.place import first_foreign
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.exporter.generating import _callee
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
 from posenc_export.proof.exporter.settings import split
-from posenc_export.proof.generation import Callee, TokenWriter, differences, sounds
+from posenc_export.proof.generation import Callee, TokenWriter, differences, recorded, sounds, steps
 from posenc_export.proof.judging.verdict import ValidateOptions, failed
 from posenc_export.proof.running.run import validate_bundle
 from posenc_export.write.inputs.ports import parse_ports
@@ -465,6 +466,42 @@ def test_an_encoder_reads_prompts_and_a_decoder_begins_with_its_own_tokens() -> 
     assert differences(TokenWriter(decoder, encoder), generation) == ([], [])
     assert [feeds["input_ids"].tolist() for feeds in seen] == [[[1, 2], [1, 2]], [[13], [7]], [[14], [8]]]
     assert all(feeds["encoder_attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]] for feeds in seen)
+
+
+@pytest.mark.parametrize("kind", ["llama", "t5"])
+def test_prompts_alone_are_recorded_by_one_call_each(once: Once, kind: str) -> None:
+    """They are continued as in the batch, and as a step at a time continues them."""
+    target = whole_target(ModelFolder.load(saved(once, kind)), Spec(max_len=24), 0)
+    callees = [_callee(one) for one in (target.encoding, *(make().encoding for make in target.others))]
+    sizes: list[int] = []
+
+    def call(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        sizes.append(feeds["input_ids"].size)
+        return callees[0].call(feeds)
+
+    writer = TokenWriter(replace(callees[0], call=call), *callees[1:])
+    begins = target.begins
+    first, second, both = recorded(writer, [(3, 4, 5), (6,)], 5, begins)
+    read = [len(begins) or length for length in (3, 1)]
+    assert sizes == [2 * read[0], 2, 2, 2, 2, *(length + 4 for length in read)]
+    assert both.tokens == (*first.tokens, *second.tokens)
+    for one in (first, second):
+        rows: list[list[int]] = [[]]
+        for logits in steps(writer, one, rows, 5):
+            rows[0].append(int(logits.argmax()))
+        assert (tuple(rows[0]),) == one.tokens
+
+
+def test_a_module_whose_padding_changes_tokens_is_recorded_step_by_step() -> None:
+    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        ids, mask = feeds["input_ids"], feeds["attention_mask"]
+        logits = np.zeros((*ids.shape, 32), np.float32)
+        logits[np.arange(len(ids)), :, 7 + (mask == 0).any(1)] = 1.0
+        return {"logits": logits}
+
+    texts = "input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"
+    first, second, both = recorded(TokenWriter(Callee(call, parse_ports(texts))), [(3, 4, 5), (6,)], 2)
+    assert (first.tokens, second.tokens, both.tokens) == (((7, 7),), ((7, 7),), ((7, 7), (8, 8)))
 
 
 def test_sounds_follow_from_a_number_alone() -> None:

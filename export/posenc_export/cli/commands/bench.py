@@ -56,13 +56,13 @@ TIMED = [runtime.name for runtime in RUNTIMES.values() if runtime.runs]
         "--save",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Write the table, the machine and the command into a Markdown file, in the place of the same one's.",
+        help="Write the table, the machine and the command into a Markdown file; the same machine's table is replaced.",
     ),
     under="What is timed",
 )
 @guarded
 def bench(**values: Any) -> None:
-    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and a baseline, its usual module."""
+    """Time SCHEME or a BUNDLE on each runtime, against a plain copy of as many bytes and against the usual module."""
     from posenc_export.cli.output.tables import print_bench
 
     check_file(values["save"])

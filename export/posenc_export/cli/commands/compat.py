@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @JSON
 @guarded
 def compat(bundle: Path, as_json: bool) -> None:
-    """Say where the ONNX file of a BUNDLE loads: from which release on, and what in the file needs that.
+    """Say where the ONNX file of a BUNDLE loads: from which release on, and what in the file decides this.
 
     The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called. Which nodes
     execution providers take is read from their own lists of operators: nothing is run on them.

@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     choice(
         "--attention-op",
         ATTENTION_OPS,
-        "How ONNX writes attention, of your module too: plain operators, or Attention and RotaryEmbedding of ai.onnx "
-        "(opset 23).",
+        "How attention is written in ONNX: as plain operators, or as Attention and RotaryEmbedding of ai.onnx "
+        "(opset 23). For a module of your own, too.",
         "decomposed",
     ),
     under="Whole models",
@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     several(
         "-f --format formats",
         FORMATS,
-        "What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own, "
-        "cache cosines and sines for kernels.",
+        "What to write, with commas between. pt2: torch.export; aoti: AOTInductor; header: C++ without a runtime; "
+        "cache: cosines and sines for kernels.",
         ("onnx", "torchscript"),
     ),
     under=FILES,
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 @options(
     switch("--no-validate", "Write the bundle without running it."),
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
-    number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
+    number("--budget", "Calls with an array of more elements than this are not tried.", BUDGET),
     PROOF,
     under="Validation",
 )
@@ -118,7 +118,8 @@ if TYPE_CHECKING:
     path("-o --output", "The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]", "DIR"),
     switch(
         "--force",
-        "Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
+        "Replace DIR whatever is in it, but no home, system folder or work tree. Without it, only what this tool wrote "
+        "is replaced.",
     ),
     under=FILES,
 )

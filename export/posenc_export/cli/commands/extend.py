@@ -36,8 +36,13 @@ MADE = options(
 PROVED = options(
     named("--against", "Prove the new file against this, too; see posenc prove.", "TARGET"),
     click.option(*("-i", "--input", "inputs"), multiple=True, metavar="PORT", help="An input, for --against."),
-    real("--timeout", "Limit of each of the two processes.  [default: 300; 0 = any]", 300.0, "SECONDS"),
-    real("--memory", "Limit of their memory.  [default: 8]", 8.0, "GIB"),
+    real(
+        "--timeout",
+        "Seconds that reading and writing may take, and the proof as long.  [default: 300; 0 = no limit]",
+        300.0,
+        "SECONDS",
+    ),
+    real("--memory", "Memory that each of the two may take.  [default: 8]", 8.0, "GIB"),
     under="Proof",
 )
 
@@ -61,9 +66,10 @@ PROVED = options(
 @SPOKEN
 @guarded
 def extend(model: Path, **values: Any) -> None:
-    """Write MODEL with more positions: tables from closed forms in float64, buffers that end with them; then prove it.
+    """Write MODEL with more positions, and prove it: tables are computed anew in float64, other buffers made as long.
 
-    MODEL itself is left as it is. Nothing of it is run but kernels on positions, and a call before and after.
+    MODEL itself is left as it is. Only nodes that compute from positions are run, and the old and the new file, in
+    calls that are compared.
     """
     import posenc_export
 

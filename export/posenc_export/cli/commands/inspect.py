@@ -40,8 +40,8 @@ COUNTED = {
 UNJUDGED = ("PE205", "PE206", "PE211", "PE212", "PE215", "PE216")
 """Findings of level error that make a bound of errors no answer: numbers that are noise, or were not measured."""
 HELD = options(
-    path("--config", "Hold the file against this config.json, or that of a model's folder, layer by layer."),
-    path("--against", "Hold it against the ONNX file that it was made of, by an optimizer or a quantizer."),
+    path("--config", "Compare the file with this config.json, or that of a model's folder, layer by layer."),
+    path("--against", "Compare it with the ONNX file from which an optimizer or a quantizer made it."),
     under="What should be",
 )
 INPUTS = options(
@@ -67,8 +67,8 @@ SHOWN = options(
     under="What is printed",
 )
 LIMITS = options(
-    real("--timeout", "Limit of reading a file.  [default: 120; 0 = any]", 120.0, "SECONDS"),
-    real("--memory", "Limit of the memory of reading a file.  [default: 4]", 4.0, "GIB"),
+    real("--timeout", "Seconds that reading a file may take.  [default: 120; 0 = no limit]", 120.0, "SECONDS"),
+    real("--memory", "Memory that reading a file may take.  [default: 4]", 4.0, "GIB"),
     path("--plot", "Draw the error by position into this .png, .svg or .pdf."),
     path("--html", "Write a page to look at into this .html: layers, errors, findings with what to do."),
     switch("--force", "Replace the file of --html if it is there."),
@@ -106,8 +106,8 @@ LIMITS = options(
 def inspect(models: tuple[Path, ...], **values: Any) -> None:
     """Say which positional encodings ONNX files hold, how right they are, and where they end.
 
-    MODEL.onnx may be a folder: all files in it that end in .onnx are read. It needs no PyTorch model, and runs nothing
-    of a file but small kernels on numbers that follow from positions.
+    MODEL.onnx may be a folder: all files in it that end in .onnx are read. It needs no PyTorch model. It
+    does not run the model, only the small nodes that compute numbers from positions.
     """
     files, is_one = _files(models), len(models) == 1 and not os.path.isdir(models[0])
     format_ = _format(values)

@@ -35,13 +35,14 @@ from posenc_export.common.errors import bad_input
 @choice(
     "--kind",
     ["heatmap", "clock", "error", "exported"],
-    "What it gives, as heat maps; its pairs as clock hands; the error of its three forms by position; or that of "
-    "its ONNX file and of a plain export, in float32 and converted to half.",
+    "heatmap: its numbers; clock: its pairs as clock hands; error: the error of its three forms by position; "
+    "exported: the error of its ONNX file and of a plain export, in float32 and converted to half.",
     "heatmap",
 )
 @number(
     "--max-len",
-    "Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
+    "Positions to draw, along each axis.  [default: heatmap 128, of two axes 64 by 64, of a grid 24 by 32; clock 16; "
+    "error and exported 131072]",
 )
 @PARAMS
 @guarded

@@ -39,15 +39,14 @@ if TYPE_CHECKING:
 @options(
     named(
         "--against",
-        "What FILE is to be: package.module:factory, a scheme with -p, or another ONNX file, as before an optimizer.",
+        "What FILE must equal: package.module:factory, a scheme with -p, or another ONNX file, such as that before "
+        "an optimizer.",
         "TARGET",
     ),
     under=ENCODING,
 )
 @options(
-    path(
-        "--model", "What FILE is to be: a whole model of transformers, a folder that save_pretrained wrote.", "FOLDER"
-    ),
+    path("--model", "What FILE must equal: a model of transformers, the folder that save_pretrained wrote.", "FOLDER"),
     TASK,
     under="Whole models",
 )
@@ -56,9 +55,9 @@ if TYPE_CHECKING:
 @ASKED
 @options(
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
-    number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
+    number("--budget", "Calls with an array of more elements than this are not tried.", BUDGET),
     PROOF,
-    real("--memory", "Limit of the memory of reading FILE.  [default: 8]", 8.0, "GIB"),
+    real("--memory", "Memory that reading FILE may take.  [default: 8]", 8.0, "GIB"),
     under="Validation",
 )
 @SPOKEN
@@ -67,7 +66,7 @@ def prove(file: Path, **values: Any) -> None:
     """Prove that FILE, an ONNX file of any exporter, gives what TARGET gives; FILE itself is left as it is.
 
     FILE may be a folder: then it is the model.onnx in it, or its only ONNX file. Inputs are matched by their names, or
-    by -i 'NAME_IN_FILE=NAME_IN_TARGET', outputs by names, else in order.
+    by -i 'NAME_IN_FILE=NAME_IN_TARGET'. Outputs are matched by their names, or in order if names differ.
     """
     import posenc_export
     from posenc_export.proof.running.progress import expect

@@ -34,10 +34,10 @@ STATUSES = {0: "the site is written", 3: "onnxruntime-web is not here"}
 @path("--site", "Write the page and all it takes as static files for any web host, and serve nothing.", "DIR")
 @guarded
 def serve(bundle: Path, port: int | None, ort_web: Path | None, site: Path | None) -> None:
-    """Serve the page of BUNDLE to this machine's browsers, in which it is proved by onnxruntime-web, until Ctrl-C.
+    """Serve the page of BUNDLE on this machine until Ctrl-C; a browser proves the bundle by onnxruntime-web.
 
-    The address has a secret part, and is printed. Nothing of the bundle is run but in the visitor's browser, and no
-    file is served but those that its manifest lists.
+    The address is printed, and has a secret part. Only the visitor's browser runs the bundle's graph. Only files that
+    the manifest lists are served.
     """
     from posenc_export.show.serving import Server, check_site, find_library, offer_of, serve_until_stopped, write_site
 

@@ -73,7 +73,7 @@ def _is_measured(context: Context) -> bool:
     words=Words(
         code="PE115",
         asks="Does a module of your own give the same where each float on the way moves by one ulp?",
-        failure="Its outputs are noise: last digits of floats, which are others in other libraries, make them",
+        failure="Its outputs are noise: they depend on the last digits of floats, which differ between libraries",
         remedy="Compute positions in integers and angles in float32; take no sine and no difference of large numbers.",
         example="angles in float16, or the sine of x * 1e7",
     ),
@@ -107,8 +107,8 @@ def choices(context: Context) -> CheckResult:
     applies=lambda context: bool(context.captured.behaviour.padding),
     words=Words(
         code="PE117",
-        asks="Are there rows of outputs that belong to tokens which a mask leaves out?",
-        failure="It never fails: a note names them. They are compared with eager, and left out of scales and float64",
+        asks="Are there rows of outputs that belong to masked tokens?",
+        failure="It never fails: a note names them. They are compared with eager only, and do not count in the scale",
         remedy="Nothing has to be done where nobody reads them. If somebody does, let the mask carry `values`.",
         example="padding at the left under a causal mask: every key is masked there, and what comes out is arbitrary",
     ),

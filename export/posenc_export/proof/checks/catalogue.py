@@ -108,7 +108,7 @@ explained(
     "refusal",
     Words(
         code="PE105",
-        asks="Does a length or a position beyond the end, a negative one, or a call of unlike lengths give an error?",
+        asks="Do lengths and positions beyond the end, negative ones, and inputs of unlike lengths give an error?",
         failure="A call out of range gets a wrong row and no error: a program that goes too far would not notice",
         remedy="Check lengths and positions before the call; or export --dynamic, which ends at 16,777,216 positions. "
         "For a module of your own, `in 0..N-1` in -i says that no other numbers come in.",
@@ -119,7 +119,7 @@ explained(
     "model",
     Words(
         code="PE114",
-        asks="Does every output, and every score q k^T, agree with what the own code of a config's model gives?",
+        asks="Does every output, and every score q k^T, agree with what the model's own code makes of the config?",
         failure="The config was read otherwise than its model reads it: the file would rotate, or add, something else",
         remedy="Give the parameter that the line names with -p; or report the model type, whose reading is wrong.",
         example="neighbouring features rotated by the model, read as halves",

@@ -54,8 +54,8 @@ def provider(context: Context) -> list[str]:
         code="PE110",
         asks="Does every node that computes rows run on the GPU of a CUDA session? Which does WebGPU leave to the CPU?",
         failure="Rows are computed on the CPU and copied to the device in each call: right, and slow. Sizes belong on "
-        "the CPU: a few numbers, as many in every call. Whatever has an axis of tokens, points or a batch is none, of "
-        'any dtype; where neither onnx nor ONNX Runtime can tell, "size not known" is said, and it is held for rows',
+        "the CPU: a few numbers, as many in every call. What has an axis of tokens, points or a batch counts as rows, "
+        'of any dtype. So does what has a size that neither onnx nor ONNX Runtime can tell: "size not known"',
         remedy="Take another opset, or a newer ONNX Runtime, that has the operators that are named on CUDA. "
         "`--runtime cuda-placement` tries it without a GPU: ONNX Runtime says where nodes would run, and runs none.",
         example="a Cos of float64, for which the provider has no kernel",
@@ -195,7 +195,7 @@ def _counted(operators: list[str]) -> str:
     words=Words(
         code="PE111",
         asks="Does a call whose inputs and outputs lie in the device's memory give the same bits as from the host's?",
-        failure="What a program gets that keeps its tensors on the device differs from what was proved",
+        failure="A program that keeps its tensors on the device gets other numbers than those that were proved",
         remedy="Call from host memory with this release, and report it: it is a bug of the runtime, or of this tool.",
         example="an output that is read before the device has finished",
     ),

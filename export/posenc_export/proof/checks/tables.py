@@ -80,7 +80,7 @@ class TableFile:
     subjects=("onnx", "torchscript", "cache", "cache-npz"),
     words=Words(
         code="PE113",
-        asks="Is every row of what the file stores held: by a case that reads it, or against float64?",
+        asks="Is every stored row of the file checked, by a case that reads it or against float64?",
         failure="A number of the file is not the encoding's, or nothing has looked at it: calls that read it are wrong",
         remedy="Export anew; where the file was changed by another tool, ask that tool for the constants it had.",
         example="a row of a table that is zero, which only positions beyond max_len read",
