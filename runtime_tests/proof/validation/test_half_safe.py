@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from onnx import TensorProto, helper
 from torch import Tensor
 
 from helpers.combinations import family_of
@@ -23,6 +25,7 @@ from posenc_export.proof.exporter import ExportOptions, write_bundle
 from posenc_export.proof.judging.verdict import Verdict
 from posenc_export.proof.running.run import run_checks
 from posenc_export.proof.runtimes import TAKES_LONGER, Missing
+from posenc_export.proof.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.proof.runtimes.openvino import compiled_model
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.scheme import scheme_target
@@ -119,6 +122,18 @@ def test_operators_that_cannot_be_evaluated_are_named(tmp_path: Path) -> None:
     target = scheme_target("rope", Spec("baked", max_len=40), {"head_dim": 16}, 0)
     (verdict,) = checked(target, tmp_path, rotary_op="microsoft")
     assert (verdict.status, verdict.detail) == ("skip", "the onnx package has no operators of com.microsoft")
+
+
+def test_a_domain_that_no_node_is_of_keeps_nothing_from_being_evaluated() -> None:
+    """ONNX Runtime's optimizers import all domains that they know."""
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    imports = [helper.make_opsetid(domain, 1) for domain in ("com.microsoft", "ai.onnx.training")]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), *imports], ir_version=8)
+    check_operators(model)
+    x = np.array([1, 2], np.float32)
+    assert np.array_equal(evaluator(model)({"x": x})["y"], x)
 
 
 def test_what_takes_longer_waits_until_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.limit import stop_python
 from posenc_export.proof.runtimes import Missing, Runner, runtime
+from posenc_export.write.formats.onnx.operators import ONNX, operators_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -33,7 +34,8 @@ def load_onnx_reference(path: Path, manifest: Manifest) -> Runner:
 
 def check_operators(model: ModelProto) -> None:
     """Raise Missing where a graph has operators that the onnx package lacks."""
-    others = {opset.domain for opset in model.opset_import} - {"", "ai.onnx"}
+    # optimizers import domains of which no node is
+    others = {operator.domain for operator in operators_of(model)} - {ONNX}
     if others:
         raise Missing(f"the onnx package has no operators of {', '.join(sorted(others))}")
 
