@@ -19,6 +19,7 @@ from posenc_export.proof.planning.scope import Scope
 from posenc_export.write.formats.calls import RESIDUES
 from posenc_export.write.targets.sizes import elements
 
+TOO_LARGE = "too large to make here"
 MAX_TOKENS = 2**14
 """Tokens of a call beyond max_len, at most: counted from 0, a position far out takes as many tokens."""
 KEYS = 4
@@ -49,8 +50,8 @@ def plan(scope: Scope) -> Plan:
     for candidate in _candidates(scope):
         case, reason = _fitted(scope, candidate)
         if reason:
-            asked = "that a call is refused: " if candidate.refused else ""
-            not_tried.append(f"{candidate.name}: {asked}{reason}")
+            words = f"that {reason} is refused ({TOO_LARGE})" if candidate.refused else f"{reason} is {TOO_LARGE}"
+            not_tried.append(f"{candidate.name}: {words}")
             continue
         cases.setdefault(case.name, _with_tolerances(encoding, case))
         if any(case.sizes[axis.name] != candidate.sizes[axis.name] for axis in scope.lengths):
@@ -199,7 +200,7 @@ def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
 
 
 def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
-    """Return a case within the budget, or why there is none.
+    """Return a case within the budget, and "" or, in words, the call that is too large.
 
     Batch, heads and features shrink first, then all lengths but the longest; of two equal ones, the first shrinks.
     """
@@ -216,9 +217,9 @@ def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
     # a refused call has one token more than max_len
     tokens, needs = max((sizes[axis.name] for axis in scope.lengths), default=1), elements(scope.ports, sizes)
     if tokens > max(MAX_TOKENS, scope.max_len + 1):
-        return case, f"a call of {tokens:,} tokens is too large to make here"
+        return case, f"a call of {tokens:,} tokens"
     if needs > scope.budget:
-        return case, f"arrays of {needs:,} elements are too large to make here"
+        return case, f"a call with arrays of {needs:,} elements"
     if sizes != case.sizes:
         tags = [(f"{name}{case.sizes[name]}", f"{name}{sizes[name]}") for name in sizes]
         parts = "-".join(new for _, new in tags)
