@@ -127,7 +127,7 @@ def test_the_command_line_shows_the_caret(cli: Cli) -> None:
 
 def test_the_help_has_every_word(cli: Cli) -> None:
     text = " ".join(cli("export", "--help").output.split())
-    said = text.split("Words after the axes: ")[1].split("values.")[0] + "values"
+    said = text.split("A word after the axes says what it carries: ")[1].split("values.")[0] + "values"
     assert words().keys() <= set(re.findall(r"\w+", said))
 
 

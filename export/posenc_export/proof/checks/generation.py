@@ -18,8 +18,7 @@ def _is_recorded(context: Context) -> bool:
     applies=_is_recorded,
     words=Words(
         code="PE118",
-        asks="Does greedy generation give the eager module's tokens, for each prompt alone and for a padded batch? If "
-        "the model has an encoder, that reads the prompts",
+        asks="Does greedy generation give the eager module's tokens, for each prompt alone and for a padded batch?",
         failure="A cache, a mask or positions are wrong somewhere on the way: the first token that differs says where",
         remedy="Look at the first token that differs: the first of all speaks of the prompt, a later one of the cache, "
         "one in a padded batch of the mask. Two logits that are as good as equal are a note, and no failure.",
