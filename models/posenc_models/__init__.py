@@ -7,7 +7,7 @@
 `replacing` puts our modules in the place of a model's. `whole` reads a
 model's folder into one module with named inputs and outputs. `networks` has small networks that embed an encoding.
 
-This package imports nothing by itself: each name is loaded when it is first used, and torch with `replace_rotary`.
+This package imports nothing by itself: each name is loaded when it is first used, and torch only for `replace_rotary`.
 """
 
 import importlib

@@ -12,7 +12,7 @@
   `report` says them. `bad_numbers` looks for NaN, infinity and tables that are no rotation.
 * `extend` writes such a file with more positions, and proves it.
 
-A new operator is a function in `kernels`, a new finding an entry in `findings` and the place that finds it. A new
+A new operator takes a function in `kernels`. A new finding takes an entry in `findings`, and the code that reports it. A new
 encoding needs a formula with a `fit`. It needs no change here, unless it is a rope type that depends on the length of a
 call.
 """
