@@ -12,9 +12,9 @@
   `report` says them. `bad_numbers` looks for NaN, infinity and tables that are no rotation.
 * `extend` writes such a file with more positions, and proves it.
 
-A new operator takes a function in `kernels`. A new finding takes an entry in `findings`, and the code that reports it. A new
-encoding needs a formula with a `fit`. It needs no change here, unless it is a rope type that depends on the length of a
-call.
+A new operator takes a function in `kernels`. A new finding takes an entry in `findings`, and the code that reports it.
+A new encoding needs a formula with a `fit`. It needs no change here, unless it is a rope type that depends on the
+length of a call.
 """
 
 from __future__ import annotations
