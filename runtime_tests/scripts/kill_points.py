@@ -194,7 +194,9 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="Kill at every N-th point. [default: 1]")
     every = parser.parse_args().every
     total = failures = 0
-    print("| what is done | kills | right after the kill: old / new / nothing | left something | after the next run | wrong |")
+    print(
+        "| what is done | kills | right after the kill: old / new / nothing | left something | after the next run | wrong |"
+    )
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as base:
         for scenario in SCENARIOS:
