@@ -194,9 +194,8 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="Kill at every N-th point. [default: 1]")
     every = parser.parse_args().every
     total = failures = 0
-    print(
-        "| what is done | kills | right after the kill: old / new / nothing | left something | after the next run | wrong |"
-    )
+    counts = "right after the kill: old / new / nothing"
+    print(f"| what is done | kills | {counts} | left something | after the next run | wrong |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as base:
         for scenario in SCENARIOS:
