@@ -68,6 +68,7 @@ class Draft:
         generations: Tokens that a language model wrote.
         parts: The model's other graphs, which were written before.
         proof: Which calls are tried.
+        is_whole: Whether it is a whole model, whose inputs no user declares.
     """
 
     request: WriteRequest
@@ -83,6 +84,7 @@ class Draft:
     generations: tuple[Generation, ...] = ()
     parts: tuple[OtherGraph, ...] = ()
     proof: Proof = "full"
+    is_whole: bool = False
 
     @property
     def breaking(self) -> tuple[Mapping[str, int], ...]:

@@ -60,7 +60,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)
-    asked = refused_by_eager(encoding, planned.cases, options.seed)
+    asked = refused_by_eager(encoding, planned.cases, options.seed, is_declared=not draft.is_whole)
     golden = record(encoding, asked.cases, options.seed, options.validation.progress)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)

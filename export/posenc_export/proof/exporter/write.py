@@ -74,7 +74,9 @@ def write_bundle(
     proof = options.proof_of(target.is_whole, target.is_large)
     # before anything is called
     stored = {} if target.rules.registered or not options.validate else digests_of(encoding.module)
-    draft = Draft(request_for(target, options), target.reference, stored, parts=parts, proof=proof)
+    draft = Draft(
+        request_for(target, options), target.reference, stored, parts=parts, proof=proof, is_whole=target.is_whole
+    )
     asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
     # an opset raised by a format changes nothing of what the graph is
     first_request = draft.request

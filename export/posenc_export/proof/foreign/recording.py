@@ -47,7 +47,11 @@ def write_proof(
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
     draft = Draft(
-        request_for(target, options), target.reference, stored, proof=options.proof_of(target.is_whole, target.is_large)
+        request_for(target, options),
+        target.reference,
+        stored,
+        proof=options.proof_of(target.is_whole, target.is_large),
+        is_whole=target.is_whole,
     )
     asking = start(target.question, options.ask_timeout)
     write_adapted(file, match, folder)
