@@ -124,7 +124,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     assert text == schema.json_schema(), (
         "run: python -m posenc_export.bundle.schema > docs/reference/manifest.schema.json"
     )
-    assert "manifest.schema.json" in (ROOT / "docs" / "explanation" / "validation.md").read_text(encoding="utf-8")
+    assert "manifest.schema.json" in (ROOT / "docs" / "explanation" / "trust.md").read_text(encoding="utf-8")
 
 
 def test_records_of_posenc_have_their_fields_in_the_schema() -> None:

@@ -1,6 +1,6 @@
 """What a bias costs at a decode step, in ONNX Runtime, beside what most people export: a script, run by hand.
 
-    python runtime_tests/scripts/bench_bias.py            # prints the rows of docs/reference/figures.md
+    python runtime_tests/scripts/bench_bias.py            # prints the rows of docs/reference/measured/figures.md
 
 Of one query: the bias of T5, ALiBi and clipped distances; T5's and the clipped one as a module that makes the square
 and slices its last row, and as one that makes the row; a copy of the output. By turns in one process, the least of all

@@ -1,6 +1,6 @@
 """What `posenc inspect` takes of time and memory on large files: a script, run by hand.
 
-    python runtime_tests/scripts/bench_inspect.py FOLDER            # prints the rows of docs/reference/figures.md
+    python runtime_tests/scripts/bench_inspect.py FOLDER            # prints the rows of docs/reference/measured/figures.md
     python runtime_tests/scripts/bench_inspect.py FOLDER --write    # puts them there
 
 It writes its files into FOLDER, one at a time, and removes them: the largest takes 4 GiB. Files were just written, and
@@ -23,7 +23,7 @@ from helpers.made_parts import put_part
 from posenc_export.common.machine import processor, versions
 from posenc_export.common.markdown import table
 
-PAGE = Path(__file__).parents[2] / "docs/reference/figures.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/measured/figures.md"
 PART = "bench_inspect"
 MIB = 2**20
 LAYERS, ROWS = 32, 131072

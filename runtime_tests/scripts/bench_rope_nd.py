@@ -1,6 +1,6 @@
 """What a rotation by three axes costs in ONNX Runtime, beside the plain export of Flux's own code: a script.
 
-    python runtime_tests/scripts/bench_rope_nd.py            # prints the rows of docs/reference/figures.md
+    python runtime_tests/scripts/bench_rope_nd.py            # prints the rows of docs/reference/measured/figures.md
 
 Queries and keys (1, 4096, 24, 128) in float32, 4096 places of a grid of 1 x 64 x 64, as Flux calls it: `FluxPosEmbed`
 and `apply_rotary_emb` of diffusers, exported as they are, `rope_nd` that counts its grid, by products and sums or one
