@@ -1,6 +1,6 @@
 """What `posenc inspect` takes of time and memory on large files: a script, run by hand.
 
-    python runtime_tests/scripts/bench_inspect.py FOLDER            # prints the rows of docs/reference/measured/figures.md
+    python runtime_tests/scripts/bench_inspect.py FOLDER    # prints rows of docs/reference/measured/figures.md
     python runtime_tests/scripts/bench_inspect.py FOLDER --write    # puts them there
 
 It writes its files into FOLDER, one at a time, and removes them: the largest takes 4 GiB. Files were just written, and
