@@ -241,6 +241,37 @@ MODELS: Mapping[str, Small] = {
                 "tie_word_embeddings": False,
             },
         ),
+        Small(
+            "Gemma 3's text",
+            "gemma3",
+            TALKS,
+            {
+                "text_config": {**GROUPED, **WINDOWS, "query_pre_attn_scalar": 8},
+                "vision_config": PICTURES,
+                "mm_tokens_per_image": 4,
+                "tie_word_embeddings": False,
+            },
+        ),
+        Small(
+            "LLaVA's text",
+            "llava",
+            TALKS,
+            {
+                "text_config": {**GROUPED, "model_type": "llama"},
+                "vision_config": {**PICTURES, "model_type": "clip_vision_model"},
+                "tie_word_embeddings": False,
+            },
+        ),
+        Small(
+            "Mistral Small 3's text",
+            "mistral3",
+            TALKS,
+            {
+                "text_config": {**GROUPED, "model_type": "mistral"},
+                "vision_config": {**PICTURES, "model_type": "pixtral"},
+                "tie_word_embeddings": False,
+            },
+        ),
         Small("T5", "t5", SEQ2SEQ, T5, seed=13),
         Small("BART", "bart", SEQ2SEQ, READ, seed=10),
         Small("mBART", "mbart", SEQ2SEQ, READ, seed=6),
@@ -272,6 +303,12 @@ REFUSED: Mapping[str, Small] = {
     small.title: small
     for small in (
         Small("Mamba", "mamba", CAUSAL, {**WORDS, "hidden_size": 16, "state_size": 4, "num_hidden_layers": 2}),
+        Small(
+            "LFM2",
+            "lfm2",
+            CAUSAL,
+            {**GROUPED, "block_ff_dim": 64, "layer_types": ["conv", "full_attention"], "full_attn_idxs": [1]},
+        ),
         Small("Llama with code of its own", "llama", CAUSAL, GROUPED, OWN_CODE),
         Small("Llama without weights", "llama", CAUSAL, GROUPED, weights=False),
     )

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, Self
 from posenc.spec import TORCH_NAMES, DType
 from posenc.strict_json import read_json
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
-from posenc_models.whole.tasks import DECODER_FILE, ENCODER_FILE, HIDDEN, KEY_VALUES, PARTS, TASKS, Task, task_of
+from posenc_models.whole.tasks import (
+    DECODER_FILE,
+    ENCODER_FILE,
+    HIDDEN,
+    KEY_VALUES,
+    PARTS,
+    TASKS,
+    Task,
+    architecture_of,
+    has_several_positions,
+    task_of,
+)
 from posenc_models.whole.weights import EXPERTS, sizes_of_weights
 
 if TYPE_CHECKING:
@@ -25,8 +36,8 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
 DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
 """The dtypes that a whole model may have."""
-TOWERS = ("visual", "vision_tower", "vision_model")
-"""What models call their part that reads images."""
+TOWERS = ("visual", "vision_tower", "vision_model", "audio_tower")
+"""What models call their parts that read images and sounds."""
 HALVES = ("key", "value")
 """What a layer caches of a token."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
@@ -189,7 +200,8 @@ class ModelFolder:
         if self.quantize is not None:
             round_linear(model, self.quantize)
         if self.task.kind == "scenes":
-            notes.append("the graph reads text alone, whose tokens have three positions each: images are left out")
+            several = ", whose tokens have three positions each" * has_several_positions(_said(model))
+            notes.append(f"the graph reads text alone{several}: images and sounds are left out")
         if self.part:
             return self._encoder(model.get_encoder(), notes)
         if self.task.encoder:
@@ -242,17 +254,11 @@ class ModelFolder:
         )
 
 
-def _architecture(config: Mapping[str, Any]) -> str:
-    """Return what a config calls its model."""
-    architectures = config.get("architectures")
-    return str(architectures[0] if isinstance(architectures, list) and architectures else config["model_type"])
-
-
 def _check_one_model(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
     if set(parts) - {"text_config"} and not (task.kind in ("pairs", "scenes") and task.fits(config)):
-        name = _architecture(config)
+        name = architecture_of(config)
         raise ValueError(f"{name} is several models in one ({', '.join(parts)}): --model takes models of one")
 
 
@@ -261,7 +267,7 @@ def _check_stacks(config: Mapping[str, Any], task: Task) -> None:
     if (config.get("is_encoder_decoder") is True) is bool(task.encoder):
         return
     have = "has an encoder and a decoder" if not task.encoder else "has no encoder with a decoder behind it"
-    raise ValueError(f"{_architecture(config)} {have}: it is no model for {task.name}")
+    raise ValueError(f"{architecture_of(config)} {have}: it is no model for {task.name}")
 
 
 def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
@@ -308,7 +314,7 @@ def _loaded(folder: ModelFolder) -> Any:
         info["missing_keys"] = _without_pooler(model, info["missing_keys"])
     _check_loaded(folder, model, info)
     if folder.task.kind == "scenes":
-        _leave_out_images(model)
+        _leave_out_towers(model)
     if hasattr(model, "set_experts_implementation") and _has_experts(folder.config):
         model.set_experts_implementation("batched_mm")
     return model.eval()
@@ -327,12 +333,12 @@ def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[st
     return set(missing) - set(names)
 
 
-def _leave_out_images(model: nn.Module) -> None:
-    """Put nothing in the place of what reads images: its weights would be copied with the others."""
-    from torch import nn
+def _leave_out_towers(model: nn.Module) -> None:
+    """Put nothing in the place of what reads images and sounds: its weights would be copied with the others."""
+    from posenc_models.whole.modules import LeftOut
 
     for name in [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]:
-        model.set_submodule(name, nn.Identity())
+        model.set_submodule(name, LeftOut())
 
 
 @contextmanager
@@ -440,14 +446,21 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     from posenc_models.whole.modules import cache_of, layers_of
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
-    named: dict[str, Any] = {"input_ids": ids, "past_key_values": cache_of(())}
+    # a cache of ours is empty, and learns of each layer by its keys; where a layer has none, the model makes its own
+    calls: list[dict[str, Any]] = [{"input_ids": ids, "past_key_values": cache_of(())}, {"input_ids": ids}]
     if folder.task.encoder:
         states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
-        named = {"decoder_input_ids": ids, "encoder_outputs": (states,)}
-    try:
-        with torch.no_grad(), _quiet():
-            output = model(**named, use_cache=True)
-    except Exception as error:
+        calls = [{"decoder_input_ids": ids, "encoder_outputs": (states,)}]
+    output, errors = None, []
+    for named in calls:
+        try:
+            with torch.no_grad(), _quiet():
+                output = model(**named, use_cache=True)
+            break
+        except Exception as error:  # a model of a stranger's config raises what comes
+            errors.append(error)
+    if output is None:
+        error = errors[0]
         raise ValueError(f"{folder.path}: a call with a cache fails: {type(error).__name__}: {_line(error)}") from error
     layers = layers_of(getattr(output, "past_key_values", None))
     if not layers:
@@ -506,10 +519,12 @@ def _filled(text: str, said: Mapping[str, Any], positions: int | None) -> str:
     """Return the rest of a port's text with what the config says; nothing where it says that there are none of them."""
     size = said.get("image_size")
     height, width = (size if isinstance(size, Sequence) else (size, size)) if size is not None else (None, None)
-    values = {"type_vocab_size": 1, "num_channels": 3, **said, "height": height, "width": width}
-    if text.endswith(" positions") and positions is not None:
-        return f"{text} < {positions}"
-    return "" if any(values[name] == 0 for name in _names_in(text)) else text.format(**values)
+    sections = "3, " * has_several_positions(said)
+    values = {"type_vocab_size": 1, "num_channels": 3, **said, "height": height, "width": width, "sections": sections}
+    if any(values[name] == 0 for name in _names_in(text)):
+        return ""
+    bound = f" < {positions}" * (text.endswith(" positions") and positions is not None)
+    return text.format(**values) + bound
 
 
 def _names_in(text: str) -> Iterable[str]:

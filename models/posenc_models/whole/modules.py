@@ -89,6 +89,12 @@ class DecoderOfEncoder(nn.Module):
         return (output.logits, *key_values(output.past_key_values))
 
 
+class LeftOut(nn.Module):
+    """In the place of a part that is not called: it has no weights, and says where they would be."""
+
+    device = torch.device("cpu")
+
+
 def forget_lengths(model: nn.Module) -> None:
     """Let rotary modules with dynamic NTK forget the longest call so far: a graph remembers none."""
     if torch.compiler.is_exporting():

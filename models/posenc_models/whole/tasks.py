@@ -45,6 +45,8 @@ ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
+TELLS = "ForConditionalGeneration"
+"""How the names of models end that write text about images or sounds."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Task:
 def _kind_of(config: Mapping[str, Any]) -> Kind:
     """Return what a model with this config looks at first."""
     parts = {key for key in PARTS if isinstance(config.get(key), dict)}
-    if "vision_config" in parts and any(map(_has_several_positions, (config, config.get("text_config")))):
+    tells = "text_config" in parts and len(parts) > 1 and architecture_of(config).endswith(TELLS)
+    if tells or ("vision_config" in parts and has_several_positions(config)):
         return "scenes"
     if parts == {"text_config", "vision_config"}:
         return "pairs"
@@ -89,21 +92,26 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
     return "images" if "image_size" in config and "vocab_size" not in config else "text"
 
 
-def _has_several_positions(config: object) -> bool:
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """Return what a config calls its model."""
+    architectures = config.get("architectures")
+    return str(architectures[0] if isinstance(architectures, list) and architectures else config["model_type"])
+
+
+def has_several_positions(config: Mapping[str, Any]) -> bool:
     """Return whether a token of a model with this config has three positions: in time, and in a picture."""
-    if not isinstance(config, dict):
-        return False
-    settings = (config.get(key) for key in ("rope_parameters", "rope_scaling"))
-    return any(isinstance(rope, dict) and "mrope_section" in rope for rope in settings)
+    said = [part for part in (config, config.get("text_config")) if isinstance(part, Mapping)]
+    settings = (part.get(key) for part in said for key in ("rope_parameters", "rope_scaling"))
+    return any(isinstance(rope, Mapping) and "mrope_section" in rope for rope in settings)
 
 
 _ALL = (
     Task("text-generation", "AutoModelForCausalLM", ("ForCausalLM", "LMHeadModel"), DECODER, LOGITS, cache=True),
     Task(
         "text-generation",
-        "AutoModelForImageTextToText",
-        ("ForConditionalGeneration",),
-        {**DECODER, "position_ids": "int64[3, batch_size, seq] positions"},
+        "AutoModelForMultimodalLM",
+        (TELLS,),
+        {**DECODER, "position_ids": "int64[{sections}batch_size, seq] positions"},
         LOGITS,
         cache=True,
         kind="scenes",

@@ -43,7 +43,7 @@ from posenc_export.write.targets.sizes import trace_sizes
 from posenc_export.write.targets.whole import whole_target
 from posenc_models import ModelFolder
 
-CERTIFIED = ("llama", "gemma3_text", "bloom", "vit", "deepseek_v3")
+CERTIFIED = ("llama", "gemma3", "bloom", "vit", "deepseek_v3")
 """Models that tests export, one of each kind; a script exports them all, for docs/reference/measured/models.md."""
 
 
@@ -178,17 +178,37 @@ def test_what_a_config_leaves_out_has_its_default(once: Once, tmp_path: Path) ->
     assert ModelFolder.load(folder).build().inputs[2] == "token_type_ids: int64[batch_size, seq] < 2"
 
 
-def test_of_a_model_of_texts_and_images_the_text_is_left(once: Once) -> None:
-    """Qwen2-VL turns heads by three positions of each token; what reads its images is no part of the graph."""
-    folder = ModelFolder.load(saved(once, "qwen2_vl"))
+@pytest.mark.parametrize(
+    ("kind", "sections", "notes"),
+    [
+        (
+            "qwen2_vl",
+            "3, ",
+            (
+                "rotary angles are exact: model.language_model.rotary_emb was Qwen2VLRotaryEmbedding (default, mrope)",
+                "the graph reads text alone, whose tokens have three positions each: images and sounds are left out",
+            ),
+        ),
+        (
+            "llava",
+            "",
+            (
+                "rotary angles are exact: model.language_model.rotary_emb was LlamaRotaryEmbedding (default)",
+                "the graph reads text alone: images and sounds are left out",
+            ),
+        ),
+    ],
+)
+def test_of_a_model_of_texts_and_images_the_text_is_left(
+    once: Once, kind: str, sections: str, notes: tuple[str, ...]
+) -> None:
+    """Qwen2-VL turns heads by three positions of each token; what reads images is no part of the graph."""
+    folder = ModelFolder.load(saved(once, kind))
     whole = folder.build()
     assert folder.task.name == "text-generation"
-    assert whole.inputs[2] == "position_ids: int64[3, batch_size, seq] positions < 256"
-    assert whole.notes == (
-        "rotary angles are exact: model.language_model.rotary_emb was Qwen2VLRotaryEmbedding (default, mrope)",
-        "the graph reads text alone, whose tokens have three positions each: images are left out",
-    )
-    assert not [name for name, _ in whole.module.named_parameters() if "visual" in name]
+    assert whole.inputs[2] == f"position_ids: int64[{sections}batch_size, seq] positions < 256"
+    assert whole.notes == notes
+    assert not [name for name, _ in whole.module.named_parameters() if "visual" in name or "vision" in name]
 
 
 def test_positions_of_a_text_go_in_as_many_rows_as_a_decoder_takes() -> None:
@@ -379,6 +399,7 @@ def test_a_budget_that_leaves_no_call_is_refused(once: Once, cli: Cli) -> None:
 
 REASONS = {
     "Mamba": "MambaForCausalLM caches no keys and values: --model takes models whose layers all do",
+    "LFM2": "caches no keys and values",
     "Llama with code of its own": "'own_llama' is code beside the weights (auto_map), which is never run",
     "Llama without weights": "has no weights: expected model.safetensors or",
 }
