@@ -451,7 +451,7 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     if folder.task.encoder:
         states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
         calls = [{"decoder_input_ids": ids, "encoder_outputs": (states,)}]
-    output, errors = None, []
+    output, errors = None, list[Exception]()
     for named in calls:
         try:
             with torch.no_grad(), _quiet():
@@ -460,8 +460,8 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
         except Exception as error:  # a model of a stranger's config raises what comes
             errors.append(error)
     if output is None:
-        error = errors[0]
-        raise ValueError(f"{folder.path}: a call with a cache fails: {type(error).__name__}: {_line(error)}") from error
+        first = errors[0]
+        raise ValueError(f"{folder.path}: a call with a cache fails: {type(first).__name__}: {_line(first)}") from first
     layers = layers_of(getattr(output, "past_key_values", None))
     if not layers:
         raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
