@@ -99,6 +99,20 @@ class ComplexInside(nn.Module):
         return torch.view_as_real(pairs * self.turns[: x.shape[1]]).flatten(2).type_as(x)
 
 
+class ComplexAtPositions(nn.Module):
+    """Looks the turns of positions up, for all heads alike."""
+
+    turns: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("turns", ComplexInside().turns)
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * self.turns[positions].unsqueeze(-2)).flatten(3).type_as(x)
+
+
 class ComplexOutput(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))

@@ -109,6 +109,23 @@ LONGROPE: Mapping[str, Any] = {
     "long_factor": [1.0, 1.9, 4.0, 9.0],
     "original_max_position_embeddings": 64,
 }
+SHARED: Mapping[str, Any] = {
+    "num_hidden_layers": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "sliding_window": 16,
+    "num_kv_shared_layers": 2,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 32,
+}
+"""Layers of which the last use the keys and values of others, with an embedding in each layer."""
+LLAMA4: Mapping[str, Any] = {
+    "intermediate_size_mlp": 24,
+    "num_local_experts": 4,
+    "interleave_moe_layer_step": 2,
+    "no_rope_layers": [1, 0],
+    "attention_chunk_size": 16,
+    "floor_scale": 16,
+}
 LATENT: Mapping[str, Any] = {
     "num_key_value_heads": 2,
     "q_lora_rank": 8,
@@ -174,6 +191,7 @@ MODELS: Mapping[str, Small] = {
         Small("SmolLM3", "smollm3", CAUSAL, {**SQUARE, "no_rope_layer_interval": 2}),
         Small("OLMo 3", "olmo3", CAUSAL, {**SQUARE, **WINDOWS}),
         Small("Granite", "granite", CAUSAL, {**SQUARE, "embedding_multiplier": 3.0, "logits_scaling": 2.0}),
+        Small("Granite with windows", "granite_swa", CAUSAL, {**SQUARE, **WINDOWS}),
         Small("DeepSeek-V3", "deepseek_v3", CAUSAL, {**SMALL, **EXPERTS, **LATENT}),
         Small("GPT-2", "gpt2", CAUSAL, {**SMALL, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256}),
         Small("GPT-NeoX", "gpt_neox", CAUSAL, {**SQUARE, "num_key_value_heads": 4}),
@@ -188,6 +206,69 @@ MODELS: Mapping[str, Small] = {
             CAUSAL,
             {**GROUPED, "sliding_window": 16, "num_local_experts": 4, "num_experts_per_tok": 2},
         ),
+        Small("Gemma", "gemma", CAUSAL, GROUPED),
+        Small(
+            "Gemma 3n",
+            "gemma3n_text",
+            CAUSAL,
+            {
+                **GROUPED,
+                **SHARED,
+                "activation_sparsity_pattern": [0.5, 0.0, 0.0, 0.0],
+                "laurel_rank": 4,
+                "altup_num_inputs": 2,
+            },
+        ),
+        Small(
+            "Gemma 4",
+            "gemma4_text",
+            CAUSAL,
+            {
+                **GROUPED,
+                **SHARED,
+                "global_head_dim": 16,
+            },
+        ),
+        Small("Llama 4", "llama4_text", CAUSAL, {**GROUPED, **LLAMA4}),
+        Small("Phi", "phi", CAUSAL, SQUARE),
+        Small("OPT", "opt", CAUSAL, {**SMALL, "ffn_dim": 24, "word_embed_proj_dim": 16}),
+        Small("StarCoder2", "starcoder2", CAUSAL, SQUARE),
+        Small("GLM-4", "glm4", CAUSAL, GROUPED),
+        Small("Cohere", "cohere", CAUSAL, SQUARE),
+        Small("OLMo 2", "olmo2", CAUSAL, SQUARE),
+        Small(
+            "Qwen2-MoE",
+            "qwen2_moe",
+            CAUSAL,
+            {**SQUARE, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 16},
+        ),
+        Small("EXAONE 4", "exaone4", CAUSAL, {**SQUARE, **WINDOWS}, seed=2),
+        Small("ERNIE 4.5", "ernie4_5", CAUSAL, GROUPED),
+        Small(
+            "GPT-J",
+            "gptj",
+            CAUSAL,
+            {**SMALL, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 256, "rotary_dim": 8},
+        ),
+        Small(
+            "GPT-Neo",
+            "gpt_neo",
+            CAUSAL,
+            {
+                **SMALL,
+                "num_layers": 2,
+                "num_heads": 2,
+                "attention_types": [[["global", "local"], 1]],
+                "window_size": 16,
+            },
+        ),
+        Small("Nemotron", "nemotron", CAUSAL, {**SQUARE, "head_dim": 8}),
+        Small("DeepSeek-V2", "deepseek_v2", CAUSAL, {**SMALL, **EXPERTS, **LATENT}),
+        Small(
+            "GLM-4-MoE", "glm4_moe", CAUSAL, {**GROUPED, **EXPERTS, "n_routed_experts": 4, "first_k_dense_replace": 1}
+        ),
+        Small("Hunyuan", "hunyuan_v1_dense", CAUSAL, GROUPED),
+        Small("Ministral 3", "ministral3", CAUSAL, GROUPED),
         Small(
             "ModernBERT",
             "modernbert",

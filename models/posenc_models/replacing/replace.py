@@ -93,6 +93,9 @@ def replace_rotary(
 def _put(model: nn.Module, modules: Mapping[str, nn.Module | HfModule]) -> None:
     for name, module in modules.items():
         parent, _, attribute = name.rpartition(".")
+        config = getattr(model.get_submodule(name), "config", None)
+        if config is not None and not hasattr(module, "config"):
+            module.config = config  # Granite with windows reads the base of its angles there
         setattr(model.get_submodule(parent), attribute, module.train(model.training))
 
 

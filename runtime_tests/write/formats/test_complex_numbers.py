@@ -1,0 +1,69 @@
+"""Rotations by complex numbers: what torch.onnx does not write of them is written in pairs of reals."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+
+from helpers.shared import Cli
+from posenc_export.write.formats.onnx.complex_numbers import in_pairs
+
+OPERATORS: dict[str, Callable[[Tensor], Tensor]] = {
+    "unsqueeze": lambda x: x[:, :, None] + x[..., None],
+    "unsqueeze from behind": lambda x: x.unsqueeze(-2),
+    "select": lambda x: x[:, 1] * x.select(-1, 2)[:, :1],
+    "index": lambda x: x[torch.tensor([1, 0, 1])],
+    "index behind": lambda x: x[:, :, torch.tensor([[2, 0], [1, 3]])],
+    "index apart": lambda x: x[torch.tensor([1, 0]), :, torch.tensor([2, 3])],
+    "index_select": lambda x: torch.index_select(x, -1, torch.tensor([3, 1])),
+    "embedding": lambda x: nn.functional.embedding(torch.tensor([[1, 0]]), x[0]),
+    "expand": lambda x: x[:, None].expand(-1, 3, -1, -1),
+    "repeat": lambda x: x.repeat(2, 1, 3),
+    "split": lambda x: torch.cat(x.split(3, -1)[::-1], -1),
+    "split in sizes": lambda x: torch.cat(x.split([1, 2, 1], -1)[::-1], -1),
+    "pad_sequence": lambda x: nn.utils.rnn.pad_sequence([x[0], x[1, :2]], batch_first=True),
+    "exp": torch.exp,
+    "exp of an angle": lambda x: torch.exp(1j * x.real),
+    "times a number": lambda x: x * (0.5 - 2j) * 3,
+    "conj": lambda x: x.conj() * x[:, :1],
+    "real": lambda x: torch.complex(x.imag, x.real),
+}
+
+
+class Applies(nn.Module):
+    def __init__(self, operator: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.operator = operator
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.view_as_real(self.operator(torch.view_as_complex(x)))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_give_what_they_give_in_pytorch(tmp_path: Path, name: str) -> None:
+    module, x = Applies(OPERATORS[name]), torch.randn(2, 3, 4, 2, generator=torch.Generator().manual_seed(0))
+    program = in_pairs(torch.export.export(module, (x,)))
+    path = tmp_path / "model.onnx"
+    written = torch.onnx.export(program, dynamo=True, verbose=False, optimize=False, input_names=["x"])
+    assert written is not None
+    written.save(path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (actual,) = session.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(actual, module(x).numpy(), 1e-6, 1e-6)
+
+
+def test_a_program_of_real_numbers_is_left_as_it_is() -> None:
+    program = torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),))
+    assert in_pairs(program) is program
+
+
+def test_a_rotation_by_a_table_of_complex_numbers_is_proved(cli: Cli) -> None:
+    """As users write it: rows of `freqs_cis` at positions, an axis for heads, a product."""
+    ports = ("-i", "x: float32[batch, seq, 2, 8]", "-i", "positions: int64[batch, seq] < 64")
+    result = cli("export", "helpers.idioms:ComplexAtPositions", *ports, "-f", "onnx", "--max-len", "64", "-o", "b")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("passed: ")
