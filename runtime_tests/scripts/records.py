@@ -15,7 +15,7 @@ from posenc_export.read.report import schema as inspection
 HEAD = """# JSON: manifest, report, inspection
 
 For those whose programs read what is written. A field is there in every file unless it says "may be left out".
-The schemas say the same for programs.
+The schemas say the same for programs, and have the fields of records that have no table here.
 
 Made by `python runtime_tests/scripts/records.py > docs/reference/json.md`.
 """
@@ -62,7 +62,12 @@ def page() -> str:
         records = [("", schema), *schema["$defs"].items()]
         for title, record in records:
             head = f"### {title}\n\n{' '.join(record.get('description', '').split())}\n\n" if title else ""
-            parts.append(f"{head}{table(('field', 'holds', 'means'), rows(record))}\n")
+            fields = list(rows(record))
+            # where names and types say all, the schema does
+            if title and not any(means.removeprefix("May be left out. ") for _, _, means in fields):
+                parts.append(head.rstrip() + "\n")
+            else:
+                parts.append(f"{head}{table(('field', 'holds', 'means'), fields)}\n")
     return "\n".join(parts)
 
 
