@@ -93,9 +93,9 @@ def replace_rotary(
 def _put(model: nn.Module, modules: Mapping[str, nn.Module | HfModule]) -> None:
     for name, module in modules.items():
         parent, _, attribute = name.rpartition(".")
-        config = getattr(model.get_submodule(name), "config", None)
-        if config is not None and not hasattr(module, "config"):
-            module.config = config  # Granite with windows reads the base of its angles there
+        for said in ("config", "layer_types"):  # some models look there which module is for which layer
+            if hasattr(before := model.get_submodule(name), said) and not hasattr(module, said):
+                setattr(module, said, getattr(before, said))
         setattr(model.get_submodule(parent), attribute, module.train(model.training))
 
 

@@ -437,7 +437,7 @@ def _growing(said: Mapping[str, Any]) -> list[str]:
 
 
 def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
-    """Return the keys and values that the model caches of two tokens; raise ValueError where it has others.
+    """Return the keys and values that the model caches of two tokens; raise ValueError where it caches other things.
 
     Of a decoder behind an encoder, those of two states of the encoder follow, layer by layer.
     """
@@ -445,34 +445,53 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
 
     from posenc_models.whole.modules import cache_of, layers_of
 
-    ids = torch.zeros((1, 2), dtype=torch.int64)
-    # a cache of ours is empty, and learns of each layer by its keys; where a layer has none, the model makes its own
-    calls: list[dict[str, Any]] = [{"input_ids": ids, "past_key_values": cache_of(())}, {"input_ids": ids}]
-    if folder.task.encoder:
-        states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
-        calls = [{"decoder_input_ids": ids, "encoder_outputs": (states,)}]
-    output, errors = None, list[Exception]()
-    for named in calls:
+    def layers(**named: object) -> list[Any]:
         try:
             with torch.no_grad(), _quiet():
                 output = model(**named, use_cache=True)
-            break
         except Exception as error:  # a model of a stranger's config raises what comes
-            errors.append(error)
-    if output is None:
-        first = errors[0]
-        raise ValueError(f"{folder.path}: a call with a cache fails: {type(first).__name__}: {_line(first)}") from first
-    layers = layers_of(getattr(output, "past_key_values", None))
-    if not layers:
-        raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
-    for number, layer in enumerate(layers):
-        parts = [getattr(layer, name, None) for name in ("keys", "values")]
-        if not all(isinstance(part, torch.Tensor) and part.dim() == 4 and part.shape[2] == 2 for part in parts):
             raise ValueError(
-                f"{folder.path}: layer {number} caches no keys and values of each token, but {type(layer).__name__}: "
-                "--model takes models whose layers all do"
+                f"{folder.path}: a call with a cache fails: {type(error).__name__}: {_line(error)}"
+            ) from error
+        return layers_of(getattr(output, "past_key_values", None))
+
+    ids = torch.zeros((1, 2), dtype=torch.int64)
+    if folder.task.encoder:
+        states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
+        own = layers(decoder_input_ids=ids, encoder_outputs=(states,))
+    else:
+        own = layers(input_ids=ids)
+    if not own:
+        raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
+    only = "--model takes models whose layers cache the keys and values of each token, and nothing else"
+    for number, layer in enumerate(own):
+        held = _tensors(vars(layer))
+        if not {"keys", "values"} <= set(held):
+            raise ValueError(
+                f"{folder.path}: layer {number} caches no keys and values, but {type(layer).__name__}: {only}"
             )
-    return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
+        if more := sorted(set(held) - {"keys", "values"}):
+            raise ValueError(f"{folder.path}: layer {number} caches {', '.join(more)} beside keys and values: {only}")
+    given = own if folder.task.encoder else layers(input_ids=ids, past_key_values=cache_of(()))
+    for number, layer in enumerate(given):
+        shapes = [tuple(getattr(layer, name).shape) for name in ("keys", "values")]
+        if any(len(shape) != 4 or shape[2] != 2 for shape in shapes):
+            raise ValueError(
+                f"{folder.path}: layer {number} caches {' and '.join(map(str, shapes))} of two tokens, "
+                "expected (batch, heads, tokens, features)"
+            )
+    return [tensor for layer in given for tensor in (layer.keys, layer.values)]
+
+
+def _tensors(held: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return what an object holds that has axes, by name: also what lies in lists and mappings."""
+    import torch
+
+    found: dict[str, Tensor] = {}
+    for name, value in held.items():
+        many = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else [value]
+        found.update((name, one) for one in many if isinstance(one, torch.Tensor) and one.dim())
+    return found
 
 
 def _begin(model: Any) -> int:

@@ -415,6 +415,19 @@ def test_models_that_are_none_of_one_graph_are_refused(once: Once, cli: Cli, tit
     assert not Path("whole").exists()
 
 
+def test_a_cache_of_more_than_keys_and_values_is_refused(once: Once, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepSeek-V3.2 caches the keys of an index, too: a graph without them would choose by the new tokens alone."""
+    real = transformers.cache_utils.DynamicLayer.update
+
+    def update(self: Any, keys: torch.Tensor, values: torch.Tensor, *rest: Any, **more: Any) -> Any:
+        self.indexer_keys = keys[..., :1]
+        return real(self, keys, values, *rest, **more)
+
+    monkeypatch.setattr(transformers.cache_utils.DynamicLayer, "update", update)
+    with pytest.raises(ValueError, match="layer 0 caches indexer_keys beside keys and values: --model takes models"):
+        ModelFolder.load(saved(once, "llama")).build()
+
+
 # ---- an encoder and a decoder ----------------------------------------------------------------------------------------
 
 

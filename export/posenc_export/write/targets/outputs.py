@@ -11,6 +11,7 @@ from posenc.ports import Array, Axis, Port, axes_of, fixed
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import DTYPES, flatten, tensors_of, to_torch
 from posenc_export.common.errors import BadInput, first_line
+from posenc_export.common.names import in_runs
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import advice, elements, most_terms, other_sizes, trace_sizes
 
@@ -119,7 +120,10 @@ def called(module: nn.Module, ports: tuple[Port, ...], sizes: Sizes, seed: int) 
         with torch.no_grad():
             outputs = module(*(to_torch(feeds[port.name]) for port in ports))
     except Exception as error:
-        shapes = ", ".join(f"{port.name} {port.shape(sizes)}" for port in ports)
+        by_shape: dict[tuple[int, ...], list[str]] = {}
+        for port in ports:
+            by_shape.setdefault(port.shape(sizes), []).append(port.name)
+        shapes = ", ".join(f"{in_runs(names)} {shape}" for shape, names in by_shape.items())
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise BadInput(f"the module itself fails on {shapes}: {reason}{advice(ports, sizes)}") from error
     try:
