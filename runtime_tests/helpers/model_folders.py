@@ -101,6 +101,15 @@ PICTURES: Mapping[str, Any] = {
     "image_size": 16,
     "patch_size": 4,
 }
+TOWER: Mapping[str, Any] = {
+    "depth": 1,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_heads": 2,
+    "patch_size": 4,
+    "deepstack_visual_indexes": [0],
+}
+SECTIONS: Mapping[str, Any] = {"rope_type": "default", "rope_theta": 10000.0}
 EXPERTS: Mapping[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
 LONGROPE: Mapping[str, Any] = {
     "rope_type": "longrope",
@@ -332,6 +341,66 @@ MODELS: Mapping[str, Small] = {
                 "mm_tokens_per_image": 4,
                 "tie_word_embeddings": False,
             },
+        ),
+        Small(
+            "Gemma 4's text",
+            "gemma4",
+            TALKS,
+            {
+                "text_config": {**GROUPED, **SHARED, "global_head_dim": 16},
+                "vision_config": {**PICTURES, "pooling_kernel_size": 1, "head_dim": 8, "num_key_value_heads": 2},
+                "audio_config": None,
+                "tie_word_embeddings": False,
+            },
+        ),
+        Small(
+            "Llama 4's text",
+            "llama4",
+            TALKS,
+            {"text_config": {**GROUPED, **LLAMA4}, "vision_config": PICTURES, "tie_word_embeddings": False},
+        ),
+        *(
+            Small(
+                title,
+                kind,
+                TALKS,
+                {
+                    "text_config": {**text, "rope_parameters": {**SECTIONS, "mrope_section": [2, 1, 1]}},
+                    "vision_config": {**TOWER, "out_hidden_size": text["hidden_size"]},
+                    "tie_word_embeddings": False,
+                },
+            )
+            for title, kind, text in (
+                ("Qwen2.5-VL's text", "qwen2_5_vl", SQUARE),
+                ("Qwen3-VL's text", "qwen3_vl", GROUPED),
+            )
+        ),
+        *(
+            Small(
+                title,
+                kind,
+                TALKS,
+                {
+                    "text_config": {**GROUPED, **text},
+                    "vision_config": {**PICTURES, **tower},
+                    "tie_word_embeddings": False,
+                },
+            )
+            for title, kind, text, tower in (
+                (
+                    "InternVL's text",
+                    "internvl",
+                    {"model_type": "qwen2"},
+                    {"image_size": [16, 16], "patch_size": [4, 4]},
+                ),
+                ("SmolVLM's text", "smolvlm", {"model_type": "llama"}, {}),
+                (
+                    "PaliGemma 2's text",
+                    "paligemma",
+                    {"model_type": "gemma2", "sliding_window": 16, "query_pre_attn_scalar": 8},
+                    {"model_type": "siglip_vision_model"},
+                ),
+            )
         ),
         Small(
             "LLaVA's text",

@@ -466,6 +466,8 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     only = "--model takes models whose layers cache the keys and values of each token, and nothing else"
     for number, layer in enumerate(own):
         held = _tensors(vars(layer))
+        if not held:
+            continue  # it uses those of another layer, as Gemma 4's last layers do
         if not {"keys", "values"} <= set(held):
             raise ValueError(
                 f"{folder.path}: layer {number} caches no keys and values, but {type(layer).__name__}: {only}"

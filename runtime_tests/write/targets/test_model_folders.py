@@ -415,6 +415,12 @@ def test_models_that_are_none_of_one_graph_are_refused(once: Once, cli: Cli, tit
     assert not Path("whole").exists()
 
 
+def test_layers_that_share_keys_and_values_have_none_of_their_own(once: Once) -> None:
+    """Gemma 4 has four layers here, the last two of which use what the first two cache."""
+    inputs = ModelFolder.load(saved(once, "gemma4_text")).build().inputs
+    assert len([text for text in inputs if text.startswith("past_key_values.")]) == 4
+
+
 def test_a_cache_of_more_than_keys_and_values_is_refused(once: Once, monkeypatch: pytest.MonkeyPatch) -> None:
     """DeepSeek-V3.2 caches the keys of an index, too: a graph without them would choose by the new tokens alone."""
     real = transformers.cache_utils.DynamicLayer.update
