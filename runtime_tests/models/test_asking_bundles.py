@@ -42,7 +42,7 @@ def test_the_child_answers_and_the_report_says_so(bundle: Path) -> None:
     report = json.loads((bundle / "report.json").read_text(encoding="utf-8"))
     assert report["model"].startswith("against transformers ")
     assert "DeepseekV3RotaryEmbedding, apply_rotary_pos_emb_interleave" in report["model"]
-    assert (bundle / "report.md").read_text(encoding="utf-8").splitlines()[2] == report["model"]
+    assert (bundle / "report.md").read_text(encoding="utf-8").splitlines()[4] == report["model"]
     manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["model"]["permutation"] == [0, 4, 1, 5, 2, 6, 3, 7]
     verdict = next(v for v in report["verdicts"] if v["check"] == "model")

@@ -158,6 +158,8 @@ def test_the_markdown_report_has_the_tables_the_failures_and_what_did_not_run(ma
     assert "| ort-cpu | pass | 2.4e-07, 32 ulp | 2.4e-07 at position 16,777,215 | 1 | provider, refusal |" in text
     assert f"\n* PE104 libtorch-cpp-cuda agrees: {WRONG}\n" in text
     assert all(f": {reason}\n" in text for reason in REASONS)
+    in_order = ("FAILED: ", "* PE104 ", "posenc explain PE104", "| file |", "| runtime |", "* opset:", "* not run: ")
+    assert (places := [text.index(words) for words in in_order]) == sorted(places)
 
 
 def test_columns_are_fitted_without_breaking_a_word() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -188,22 +188,22 @@ class ReportParts:
 
     Args:
         title: What was exported.
-        above: Lines above the headline.
         headline: The outcome in one line.
+        asked: A line on which model was asked, or none.
+        failures: A line for each failure, and what to do.
+        tables: The rows of files and of runtimes.
         facts: What was exported, and of what: by name.
         standing: Lines on what the report is based on.
-        tables: The rows of files and of runtimes.
-        failures: A line for each failure.
-        below: Lines below the tables: what did not run, and what words mean.
+        below: The last lines: what did not run, and what words mean.
     """
 
     title: str
-    above: tuple[str, ...]
     headline: str
+    asked: tuple[str, ...]
+    failures: tuple[str, ...]
+    tables: tuple[ReportTable, ...]
     facts: Mapping[str, str]
     standing: tuple[str, ...]
-    tables: tuple[ReportTable, ...]
-    failures: tuple[str, ...]
     below: tuple[str, ...]
 
 
@@ -211,11 +211,8 @@ def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> R
     """Return a report in words."""
     shown = tables(verdicts)
     method = f" ({manifest.method})" if manifest.method else ""
-    title, above, head = (
-        f"{manifest.scheme}, {manifest.mode}{method}",
-        first_line(manifest),
-        headline(manifest, verdicts),
-    )
+    title, head = f"{manifest.scheme}, {manifest.mode}{method}", headline(manifest, verdicts)
+    asked, wrong = first_line(manifest), failures(verdicts)
     facts = facts_of(manifest, basis)
     standing = [line for line in (loosest(basis, manifest, verdicts),) if line]
     standing += [
@@ -224,11 +221,9 @@ def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> R
         *noted(verdicts),
         *([read_from(manifest)] if manifest.origin else []),
     ]
-    explained = [title, *above, head, *(f"{key}: {value}" for key, value in facts.items()), *standing]
+    explained = [title, head, *asked, *(f"{key}: {value}" for key, value in facts.items()), *standing]
     below = (*not_run(verdicts), *in_words(shown, explained))
-    return ReportParts(
-        title, tuple(above), head, facts, tuple(standing), tuple(shown), tuple(failures(verdicts)), below
-    )
+    return ReportParts(title, head, tuple(asked), tuple(wrong), tuple(shown), facts, tuple(standing), below)
 
 
 def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
@@ -255,19 +250,21 @@ def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
 
 
 def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
-    """Return the report as Markdown."""
+    """Return the report as Markdown, in the order of a terminal: the verdict, what failed, the tables, then facts."""
     parts = parts_of(manifest, verdicts, basis)
-    above = [text for line in parts.above for text in (line, "")]
-    lines = [f"# {parts.title}", "", *above, parts.headline, ""]
-    lines += [f"* {key}: {value}" for key, value in parts.facts.items()]
-    lines += [f"* {line}" for line in parts.standing]
-    below = [f"* {line}" for line in (*parts.failures, *parts.below)]
     rows = [table(part.columns, [row.cells for row in part.rows]) for part in parts.tables]
-    texts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
+    facts = [f"{key}: {value}" for key, value in parts.facts.items()]
+    begun = [f"# {parts.title}", parts.headline, *parts.asked]
+    texts = [*_one_line(begun), _bullets(parts.failures), *rows, _bullets([*facts, *parts.standing, *parts.below])]
     return "\n\n".join(printable(text) for text in texts if text) + "\n"
 
 
-def _one_line(lines: Sequence[str]) -> list[str]:
+def _bullets(lines: Iterable[str]) -> str:
+    """Return lines as a list."""
+    return "\n".join(f"* {line}" for line in _one_line(lines))
+
+
+def _one_line(lines: Iterable[str]) -> list[str]:
     """Return lines with spaces for line ends: the second line of a note could pass for a line of this tool."""
     return [line.replace("\n", " ") for line in lines]
 
