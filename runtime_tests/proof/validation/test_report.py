@@ -54,12 +54,20 @@ def squeezed(text: str) -> list[str]:
 def test_checks_that_passed_are_counted_and_those_that_failed_are_named(manifest: Manifest) -> None:
     lost = [Verdict("onnx", "lost-input", "fail", "no"), Verdict("onnx", "tables", "fail", "no")]
     short = squeezed(printed(manifest, [*report(), *lost], 120))
-    assert "onnx pass 6 checks passed" in short
-    assert "onnx FAIL lost-input, tables" in short
+    assert "onnx FAIL lost-input, tables failed; 6 checks passed" in short
     assert "ort-cpu pass 2.4e-07, 32 ulp 2.4e-07 at position 16,777,215 1 2 checks passed" in short
     assert f"onnx pass {', '.join(FILE_CHECKS)}" in squeezed(printed(manifest, report(), 120, verbose=True))
     assert "2 checks passed" in as_text(manifest, report(), BASIS)
     assert "2 checks passed" not in report_markdown(manifest, report(), BASIS)
+
+
+def test_a_runtime_that_fails_has_one_row(manifest: Manifest) -> None:
+    wrong = (compared("eager", 1e-7, 1.0),)
+    rows = [Verdict("ort-cpu", "agrees", "fail", WRONG, wrong), Verdict("ort-cpu", "provider", "pass")]
+    short = squeezed(printed(manifest, rows, 120))
+    assert [line for line in short if line.startswith("ort-cpu ")] == ["ort-cpu FAIL 1e-07, 1 ulp 1 1 check passed"]
+    text = report_markdown(manifest, [*rows, Verdict("ort-cpu", "refusal", "fail", "no")], BASIS)
+    assert "| ort-cpu | FAIL | 1e-07, 1 ulp |  | 1 | refusal failed; provider passed |" in text
 
 
 def test_a_runtime_without_checks_of_its_own_counts_none(manifest: Manifest) -> None:
@@ -154,7 +162,7 @@ def test_the_legend_explains_the_checks_of_the_report_and_the_columns(manifest: 
 
 def test_the_markdown_report_has_the_tables_the_failures_and_what_did_not_run(manifest: Manifest) -> None:
     text = report_markdown(manifest, report(*FAILED), BASIS)
-    assert "| torchscript | FAIL | lost-input |" in text
+    assert "| torchscript | FAIL | lost-input failed |" in text
     assert "| ort-cpu | pass | 2.4e-07, 32 ulp | 2.4e-07 at position 16,777,215 | 1 | provider, refusal |" in text
     assert f"\n* PE104 libtorch-cpp-cuda agrees: {WRONG}\n" in text
     assert all(f": {reason}\n" in text for reason in REASONS)

@@ -16,7 +16,7 @@ FILE_COLUMNS = ("file", "verdict", "checks")
 AGAINST_MODEL = "against the model"
 RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", AGAINST_MODEL, "cases", "other checks")
 MEANINGS = {
-    "verdict": "pass, or FAIL with the reason below the tables; what could not run is listed below them too",
+    "verdict": "pass, or FAIL, with the reason above the tables; what could not run is listed below them",
     "against eager": "the largest difference from the PyTorch module, and how many steps of the dtype (ulp) it is",
     "against float64": "the largest difference from the reference, and the position where it is",
     AGAINST_MODEL: "the largest difference from the model's own code, at positions where its float32 angles are good",
@@ -27,7 +27,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class ReportRow:
-    """A file or a runtime with the checks of one status: cells in the order of its table's columns."""
+    """A file or a runtime with all of its checks: cells in the order of its table's columns."""
 
     status: Status
     cells: tuple[str, ...]
@@ -53,10 +53,8 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[ReportTab
     columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
     file_rows: list[ReportRow] = []
     run_rows: list[ReportRow] = []
-    for (place, status), group in _grouped(verdicts).items():
-        subject = group[0].subject
-        checks = [verdict.check for verdict in group if verdict.check != AGREES]
-        cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
+    for place, group in _by_place(verdicts).items():
+        subject, status, cell = group[0].subject, _gravest(group), _checks(group, counted)
         if subject in RUNTIMES:
             run_rows.append(ReportRow(status, (place, mark(subject, status), *_figures(group, against), cell)))
         else:
@@ -65,16 +63,29 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[ReportTab
     return [rows for rows in both_tables if rows.rows]
 
 
-def _passed(count: int) -> str:
-    return f"{count_of('check', count)} passed" if count else ""
-
-
-def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdict]]:
-    groups: dict[tuple[str, Status], list[Verdict]] = {}
+def _by_place(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """Return what ran of each file and of each runtime."""
+    groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.status != "skip":
-            groups.setdefault((verdict.place, verdict.status), []).append(verdict)
+            groups.setdefault(verdict.place, []).append(verdict)
     return groups
+
+
+def _gravest(group: Sequence[Verdict]) -> Status:
+    return "fail" if any(verdict.status == "fail" for verdict in group) else "pass"
+
+
+def _checks(group: Sequence[Verdict], counted: bool) -> str:
+    """Return the checks of a row beside the comparisons: those that failed by name, then those that passed."""
+    beside = [verdict for verdict in group if verdict.check != AGREES]
+    wrong = ", ".join(verdict.check for verdict in beside if verdict.status == "fail")
+    right = [verdict.check for verdict in beside if verdict.status == "pass"]
+    words = f"{count_of('check', len(right))} passed" if counted else ", ".join(right)
+    if not wrong:
+        return words if right else ""
+    # names alone would not say which of them passed
+    return "; ".join([f"{wrong} failed", *([words if counted else f"{words} passed"] if right else [])])
 
 
 def mark(subject: str, status: Status) -> str:
