@@ -256,9 +256,10 @@ def validate_options(values: Mapping[str, Any], progress: Callable[[str], None])
 TRUST = options(
     switch("--trust", "Also run code from BUNDLE: TorchScript, torch.export, AOTInductor, C++ headers."), under="Trust"
 )
+VERBOSE = click.option("-v", "--verbose", count=True, show_default=False, help="Say more; twice, with tracebacks.")
 SPOKEN = options(
     switch("-q --quiet", "Print nothing but errors."),
-    click.option("-v", "--verbose", count=True, show_default=False, help="Say more; twice, with tracebacks."),
+    VERBOSE,
     switch("--json as_json", "Print the report as JSON and nothing else."),
     switch("--github", "Also print annotations for a GitHub workflow."),
     under="What is printed",

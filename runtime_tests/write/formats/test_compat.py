@@ -1,6 +1,7 @@
 """`posenc compat`: what it says of runtimes is what was measured, and a stranger's file is read, not run."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +215,11 @@ def test_a_stranger_steers_no_terminal_and_no_code_is_run(cli: Cli, bundle: Path
 
 
 def test_lines_and_json_say_the_same(cli: Cli, bundle: Path) -> None:
-    lines = cli("compat", str(bundle)).output
+    lines = cli("compat", str(bundle), "-v").output
     data: Any = json.loads(cli("compat", str(bundle), "--json").output)
-    assert "model.onnx: opset ai.onnx 18; IR version 8" in lines
+    assert lines.startswith(
+        "model.onnx runs in all 8 runtimes that were tried\nmodel.onnx: opset ai.onnx 18; IR version 8\n"
+    )
     assert "ONNX Runtime: 1.15 and newer; IR version 8: since 1.15" in lines
     assert "OpenVINO: yes, tried with 2026.4.1; a position out of range gives zeros" in lines
     assert [(one["runtime"], one["loads"]) for one in data["runtimes"]] == [
@@ -226,6 +229,24 @@ def test_lines_and_json_say_the_same(cli: Cli, bundle: Path) -> None:
     ]
     assert {one["name"] for one in data["operators"]} >= {"Gather", "Add"}
     assert all(one["release"] == "1.15" for one in data["operators"])
+
+
+def test_the_first_line_says_what_it_means_and_the_next_who_does_not_take_it(
+    cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, runs, providers, more = cli("compat", str(bundle)).output.splitlines()
+    assert first == "model.onnx runs in all 8 runtimes that were tried"
+    assert runs.startswith("runs in: ONNX Runtime 1.15 and newer, OpenVINO 2026.4.1, ")
+    assert re.match(r"execution providers that take all \d+ nodes, by their own lists: CPU, CUDA, ", providers)
+    assert more.startswith("-v says why")
+    known = (LoadClaim("MNN", "no", "", ("why",)), LoadClaim("tract", "not known", "", ("untried",)))
+    monkeypatch.setattr("posenc_export.write.formats.onnx.phones.phone_claims", lambda _: known)
+    lines = cli("compat", str(bundle)).output.splitlines()
+    assert lines[:3] == [
+        "model.onnx: of 8 runtimes, 1 does not take it, 1 is not known to take it",
+        "MNN: no; why",
+        "tract: not known; untried",
+    ]
 
 
 def test_the_page_on_runtimes_names_what_answers_with_zeros() -> None:

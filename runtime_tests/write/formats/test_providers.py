@@ -239,7 +239,7 @@ def test_compat_says_what_each_provider_leaves(cli: Cli, tmp_path: Path) -> None
         cli("export", "rope", "--dynamic", "--positions", "explicit", "-f", "onnx", "-o", str(tmp_path / "b")).exit_code
         == 0
     )
-    lines = cli("compat", str(tmp_path / "b")).output.splitlines()
+    lines = cli("compat", str(tmp_path / "b"), "-v").output.splitlines()
     head = next(place for place, line in enumerate(lines) if "by execution provider" in line)
     assert "nothing was run" in lines[head]
     by_provider = dict(line.strip().split(": ", 1) for line in lines[head + 1 :])

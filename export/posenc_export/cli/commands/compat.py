@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from posenc_export.cli.declared import JSON
-from posenc_export.cli.options import SETTINGS, guarded
+from posenc_export.cli.options import SETTINGS, VERBOSE, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.printing import print_json
 from posenc_export.common.errors import BadInput, check_machine, first_line, one_line
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 )
 @click.argument("bundle", type=click.Path(path_type=Path))
 @JSON
+@VERBOSE
 @guarded
-def compat(bundle: Path, as_json: bool) -> None:
+def compat(bundle: Path, as_json: bool, verbose: int) -> None:
     """Say where the ONNX file of a BUNDLE loads: from which release on, and what in the file decides this.
 
     The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called. Which nodes
@@ -54,8 +55,8 @@ def compat(bundle: Path, as_json: bool) -> None:
         lists = {"runtimes": [asdict(claim) for claim in runtimes], "operators": [_json(used) for used in operators]}
         print_json({**facts, **lists, "providers": [_of_provider(one) for one in by_lists]})
         return
-    lines = (_head(name, model), *map(_line, runtimes), _operators(operators), *_by_lists(by_lists))
-    for line in lines:
+    details = (_head(name, model), *map(_line, runtimes), _operators(operators), *_by_lists(by_lists))
+    for line in (_verdict(name, runtimes), *(details if verbose else _short(runtimes, by_lists))):
         click.echo(one_line(line))
 
 
@@ -75,6 +76,27 @@ def _model(folder: Path) -> tuple[str, ModelProto]:
         raise BadInput(f"cannot load {artifact.file}: it is not an ONNX file: {first_line(error)}") from error
 
 
+def _verdict(name: str, runtimes: Sequence[LoadClaim]) -> str:
+    """Return in one line whether a file runs everywhere, or how many runtimes do not take it."""
+    no, unknown = (sum(claim.loads == answer for claim in runtimes) for answer in ("no", "not known"))
+    if not no and not unknown:
+        return f"{name} runs in all {len(runtimes)} runtimes that were tried"
+    refusing = [f"{no} do{'es' * (no == 1)} not take it"] if no else []
+    doubtful = [f"{unknown} {'is' if unknown == 1 else 'are'} not known to take it"] if unknown else []
+    return f"{name}: of {len(runtimes)} runtimes, {', '.join([*refusing, *doubtful])}"
+
+
+def _short(runtimes: Sequence[LoadClaim], by_lists: Sequence[Placement]) -> Iterator[str]:
+    """Yield the runtimes that do not take a file, and why; then who takes all of it."""
+    yield from (_line(claim) for answer in ("no", "not known") for claim in runtimes if claim.loads == answer)
+    taking = ", ".join(f"{claim.runtime} {_since(claim)}" for claim in runtimes if claim.loads == "yes")
+    if taking:
+        yield f"runs in: {taking}"
+    whole = ", ".join(one.provider for one in by_lists if placed(one).startswith("whole"))
+    yield f"execution providers that take all {by_lists[0].nodes} nodes, by their own lists: {whole or 'none'}"
+    yield "-v says why, what each does with a position out of range, and which nodes each execution provider leaves"
+
+
 def _head(name: str, model: ModelProto) -> str:
     opsets = ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import)
     return f"{name}: opset {opsets}; IR version {model.ir_version}"
@@ -82,8 +104,13 @@ def _head(name: str, model: ModelProto) -> str:
 
 def _line(claim: LoadClaim) -> str:
     """Return a claim in one line."""
-    where = f"{claim.since} and newer" if claim.runtime == "ONNX Runtime" else f"yes, tried with {claim.since}"
+    where = _since(claim) if claim.runtime == "ONNX Runtime" else f"yes, tried with {claim.since}"
     return f"{claim.runtime}: {where if claim.since else claim.loads}" + "".join(f"; {why}" for why in claim.reasons)
+
+
+def _since(claim: LoadClaim) -> str:
+    """Return the release that was tried; of ONNX Runtime, the first of those that were."""
+    return f"{claim.since} and newer" if claim.runtime == "ONNX Runtime" else claim.since
 
 
 def _operators(operators: list[Used]) -> str:
