@@ -8,7 +8,7 @@ import pytest
 
 from helpers.misread import added, angles, biased, codes, families, operator, read
 from posenc_export.read.interpret.sizes import axes_of
-from posenc_export.read.report.text import head_lines
+from posenc_export.read.report.text import file_lines
 
 DRAWN = np.random.default_rng(0)
 HALF = np.outer(np.arange(64), 1e4 ** (-np.arange(8) / 8))
@@ -143,5 +143,5 @@ def test_caches_do_not_fill_the_screen(tmp_path: Path) -> None:
     caches = [f"float[batch, 2, past, 16] past_key_values_{i}_{kind}" for i in range(32) for kind in ("key", "value")]
     names = ", ".join(entry.rsplit(" ", 1)[1] for entry in caches)
     body = f"cached ({', '.join(caches)}) => (float[batch, 64, p, 16] y) {{ y = Concat <axis = 1> ({names}) }}"
-    _, inputs = head_lines(read(tmp_path, body))
+    _, inputs, *_ = file_lines(read(tmp_path, body))
     assert inputs == "inputs: past_key_values_0_key float32[batch, 2, past, 16] and 63 like it"

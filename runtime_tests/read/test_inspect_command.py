@@ -20,7 +20,7 @@ from posenc_export.read.examine import Examining, examine
 from posenc_export.read.facts import facts_of
 from posenc_export.read.findings import finding
 from posenc_export.read.graph.read import read_graph
-from posenc_export.read.inspection import GraphInput, Inspection
+from posenc_export.read.inspection import GraphInput, Inspection, NotJudged
 from posenc_export.read.report import schema
 from posenc_export.read.report.text import body_lines
 
@@ -50,9 +50,7 @@ def test_what_people_read(cli: Cli, read: Callable[[Inspection], str]) -> None:
     result = cli("inspect", read(FULL))
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        "model.onnx: 10 nodes; opset ai.onnx 20",
-        "inputs: input_ids int64[batch, ?, 3]",
-        "1 error, 1 note; posenc explain PE207 says what to do",
+        "model.onnx: failed: 1 error, 1 note; posenc explain PE207 says what to do",
         "PE207 error  shared-table: cos_cache: one table for two bases",
         "PE201 note  ends: /Gather: right up to 512 along seq",
         "",
@@ -67,7 +65,38 @@ def test_what_people_read(cli: Cli, read: Callable[[Inspection], str]) -> None:
         "  1 node: /Gather",
         "  made of: wpe.weight",
         "ends at 512 along seq: longer calls are refused (/Gather: index 512 of 512 rows)",
+        "file: 10 nodes; opset ai.onnx 20",
+        "inputs: input_ids int64[batch, ?, 3]",
     ]
+
+
+def test_the_first_line_says_what_fails(cli: Cli, read: Callable[[Inspection], str]) -> None:
+    file = read(FULL)
+    for words, verdict in (
+        (["--fail-on", "PE201"], "failed by PE201: 1 error, 1 note; posenc explain PE201 says what to do"),
+        (["--fail-on", "PE203"], "passed, as --fail-on asks: 1 error, 1 note; posenc explain PE207 says what to do"),
+    ):
+        assert cli("inspect", file, *words).stdout.splitlines()[0] == f"model.onnx: {verdict}"
+
+
+def test_more_is_said_with_v(cli: Cli, read: Callable[[Inspection], str]) -> None:
+    lines = cli("inspect", read(FULL), "-v").stdout.splitlines()
+    assert (
+        "  it means: The positions end there: a longer call is refused, with the error of the node that is named"
+        in lines
+    )
+    assert any(line.startswith("  what to do: Cut calls to that length") for line in lines)
+    assert "  4 layers: 4 nodes: /layers.0/Mul, /layers.1/Mul, /layers.2/Mul, /layers.3/Mul" in lines
+    places = tuple(NotJudged(name, f"why {name}") for name in ("a", "b"))
+    file = read(replace(FULL, not_judged=places))
+    assert "not judged: 2 places: a, b" in cli("inspect", file).stdout.splitlines()
+    assert {"not judged: a: why a", "not judged: b: why b"} <= {*cli("inspect", file, "-v").stdout.splitlines()}
+
+
+def test_what_is_written_is_named(cli: Cli, read: Callable[[Inspection], str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert cli("inspect", read(FULL), "--html", str(page)).stdout.splitlines()[-1] == f"written: {page}"
+    assert cli("inspect", read(FULL), "--html", str(page), "--force", "-q").stdout == ""
 
 
 def test_what_programs_read_is_what_the_schema_says(cli: Cli, read: Callable[[Inspection], str]) -> None:
@@ -130,10 +159,9 @@ def test_a_picture_of_errors(cli: Cli, read: Callable[[Inspection], str], tmp_pa
 def test_a_file_is_read_in_another_process(cli: Cli, onnx_file: Path) -> None:
     result = cli("inspect", str(onnx_file))
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[:2] == [
-        f"{onnx_file}: 1 node; opset ai.onnx 20, com.microsoft 1",
-        "inputs: x float32[batch, 7, 4]",
-    ]
+    first, *_, file, inputs = result.stdout.splitlines()
+    assert first.startswith(f"{onnx_file}: passed: ")
+    assert (file, inputs) == ("file: 1 node; opset ai.onnx 20, com.microsoft 1", "inputs: x float32[batch, 7, 4]")
 
 
 def test_from_python(onnx_file: Path) -> None:
@@ -156,10 +184,16 @@ def test_another_file_and_a_config_are_held_against_it(
     made = replace(FULL, findings=())
     file = read(made)
     assert compare_files(made, made) == ()
-    assert cli("inspect", file, "--against", file).exit_code == 0
+    result = cli("inspect", file, "--against", file)
+    assert (result.exit_code, result.stdout.splitlines()[1]) == (0, f"agrees with {file}: 2 encodings compared")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "hidden_size": 64, **HEADS}))
     result = cli("inspect", file, "--config", str(tmp_path))
     assert (result.exit_code, "rows 512, expected 128 by the config" in result.output) == (1, True)
+    assert "agrees with" not in result.output
+    same = {"model_type": "bert", "hidden_size": 64, **HEADS, "max_position_embeddings": 512}
+    (tmp_path / "config.json").write_text(json.dumps(same))
+    result = cli("inspect", file, "--config", str(tmp_path))
+    assert (result.exit_code, result.stdout.splitlines()[1]) == (0, f"agrees with {tmp_path}: 1 encoding compared")
 
 
 HEADS = {"num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 128}

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from posenc_export.read.extend.result import Extended
     from posenc_export.read.findings import FINDINGS, USUAL, finding_words
     from posenc_export.read.inspect import InspectOptions, inspect_file
-    from posenc_export.read.inspection import Finding, FoundEncoding, Inspection
+    from posenc_export.read.inspection import Finding, FoundEncoding, Inspection, NotJudged
     from posenc_export.read.report.schema import inspection_json
-    from posenc_export.read.report.text import body_lines, finding_lines, head_lines, parameters_in_words, verdict_line
+    from posenc_export.read.report.text import inspection_lines, parameters_in_words
 
 __all__ = [
     "FINDINGS",
@@ -42,16 +42,14 @@ __all__ = [
     "FoundEncoding",
     "InspectOptions",
     "Inspection",
-    "body_lines",
+    "NotJudged",
     "extend_file",
     "extension_lines",
-    "finding_lines",
     "finding_words",
-    "head_lines",
     "inspect_file",
     "inspection_json",
+    "inspection_lines",
     "parameters_in_words",
-    "verdict_line",
 ]
 __getattr__ = door(
     __name__,
@@ -61,8 +59,8 @@ __getattr__ = door(
         "extend.result": "Extended",
         "findings": "FINDINGS USUAL finding_words",
         "inspect": "InspectOptions inspect_file",
-        "inspection": "FoundEncoding Finding Inspection",
+        "inspection": "FoundEncoding Finding Inspection NotJudged",
         "report.schema": "inspection_json",
-        "report.text": "body_lines finding_lines head_lines parameters_in_words verdict_line",
+        "report.text": "inspection_lines parameters_in_words",
     },
 )

@@ -16,7 +16,7 @@ from posenc_export.common.limit import check_limits
 from posenc_export.common.messages import raise_error
 from posenc_export.read.child import ReadRequest
 from posenc_export.read.findings import finding
-from posenc_export.read.inspection import Finding, Inspection, NotJudged
+from posenc_export.read.inspection import ComparedFile, Finding, Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
 from posenc_export.read.recognise.named import VALUES_TURNED
 from posenc_export.write.formats.onnx.place import check_file
@@ -75,16 +75,20 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
         # the file before may call its inputs otherwise
         before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=()))
     inspection = _read(path, options)
-    findings = list(inspection.findings)
-    if before is not None:
+    findings, compared = list(inspection.findings), []
+    if before is not None and against is not None:
         from posenc_export.read.comparing.against import compare_files
 
-        findings += compare_files(inspection, before)
+        changed = compare_files(inspection, before)
+        compared.append(ComparedFile(decoded(str(against)), len(inspection.named), not changed))
+        findings += changed
     if config is not None:
         if _turns_values(config):
             findings = [entry for entry in findings if not entry.detail.endswith(VALUES_TURNED)]
-        findings += _against_config(inspection, config)
-    return replace(inspection, findings=tuple(sorted(findings, key=_rank)))
+        differing, count = _against_config(inspection, config)
+        compared.append(ComparedFile(decoded(str(config)), count, not differing))
+        findings += differing
+    return replace(inspection, findings=tuple(sorted(findings, key=_rank)), compared=tuple(compared))
 
 
 def _turns_values(config: Path) -> bool:
@@ -101,16 +105,17 @@ def _rank(entry: Finding) -> tuple[int, str]:
     return GRAVEST.index(entry.severity), entry.code
 
 
-def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]:
+def _against_config(inspection: Inspection, config: Path) -> tuple[tuple[Finding, ...], int]:
+    """Return what differs from a config, and how many encodings it could be compared with."""
     # schemes and rope types, which are read here alone, import torch
-    from posenc_export.read.comparing.config import compare_config
+    from posenc_export.read.comparing.config import compare_config, encodings_of_config
 
     try:
-        return compare_config(inspection, config)
+        return compare_config(inspection, config), encodings_of_config(inspection, config)
     except ValueError as error:
         check_machine(error)
         # the file was read: what is known of it is not hidden by a config that is not
-        return (finding("config", "", f"not judged: {first_line(error)}"),)
+        return (finding("config", "", f"not judged: {first_line(error)}"),), 0
 
 
 def _read(path: Path, options: InspectOptions) -> Inspection:

@@ -207,6 +207,21 @@ class NotJudged:
 
 
 @dataclass(frozen=True)
+class ComparedFile:
+    """A config, or the file before, that the file was compared with.
+
+    Args:
+        file: its path.
+        encodings: how many encodings of the file it could be compared with.
+        agrees: whether no finding says that they differ.
+    """
+
+    file: str
+    encodings: int
+    agrees: bool
+
+
+@dataclass(frozen=True)
 class GraphInput:
     """An input of the file: its name, its sizes (a name where dynamic, null where the file says nothing), its dtype."""
 
@@ -249,6 +264,7 @@ class Inspection:
         stopped: where reading the graph stopped, in words; empty where it went through.
         findings: the gravest first.
         not_judged: what is neither right nor wrong by this inspection; empty where all that was met is judged.
+        compared: the config, and the file before, that it was compared with, where they were given.
     """
 
     schema_version: int
@@ -265,6 +281,7 @@ class Inspection:
     stopped: str = ""
     findings: tuple[Finding, ...] = field(default=())
     not_judged: tuple[NotJudged, ...] = ()
+    compared: tuple[ComparedFile, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -274,6 +291,11 @@ class Inspection:
         unjudged = len({entry.place for entry in self.not_judged})
         parts += [f"{count_of('place', unjudged)} not judged"] if unjudged else []
         return ", ".join([*parts, *(["reading stopped before the end"] if self.stopped else [])])
+
+    @property
+    def named(self) -> tuple[FoundEncoding, ...]:
+        """The encodings that were recognised."""
+        return tuple(encoding for encoding in self.encodings if encoding.family != "not recognised")
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: the verdict, the findings, and the encodings with their largest errors."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,13 @@ from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.annotations import print_findings
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
+from posenc_export.cli.output.progressing import progress
 from posenc_export.common.errors import BadInput, PosencError, decoded, one_line
 from posenc_export.read import finding_words
 
 if TYPE_CHECKING:
-    from posenc_export.read import Finding, Inspection
+    from posenc_export.proof.runtimes import Progress
+    from posenc_export.read import Finding, Inspection, NotJudged
 
 LATE = 3
 """The status of a file that a limit kept from being held against what was given."""
@@ -111,9 +113,34 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
     """
     files, is_one = _files(models), len(models) == 1 and not os.path.isdir(models[0])
     format_ = _format(values)
+    _check_places(values, len(files))
+    with progress(values) as say:
+        answers = [_answer(file, values, is_one, say) for file in files]
+    if format_ == "json":
+        _print_json(answers, is_one)
+    elif format_ == "sarif":
+        from posenc_export.cli.output.sarif import sarif
+
+        read_files = [(answer.file, answer.inspection) for answer in answers if answer.inspection]
+        print_json(sarif(read_files, [(answer.file, answer.error) for answer in answers if answer.inspection is None]))
+    elif format_ == "text" and not values["quiet"]:
+        for line in _lines(answers, values, is_one):
+            click.echo(one_line(line))
+    if format_ != "text" or values["quiet"]:
+        for answer in answers:
+            if answer.error:
+                click.echo(one_line(f"Error: {answer.error}"), err=True)
+    if values["github"] or format_ == "github":
+        for answer in answers:
+            print_findings(answer.findings, bool(values["github"]) and format_ in ("json", "sarif"))
+    sys.exit(max(answer.status for answer in answers))
+
+
+def _check_places(values: dict[str, Any], count: int) -> None:
+    """Raise BadInput or UsageError where what is to be written beside the text has no place."""
     for name in ("against", "plot", "html"):
-        if values[name] is not None and len(files) > 1:
-            raise click.UsageError(f"--{name} is for one file: got {len(files)}")
+        if values[name] is not None and count > 1:
+            raise click.UsageError(f"--{name} is for one file: got {count}")
     if values["plot"] is not None:
         from posenc_export.show.plots import check_picture
 
@@ -122,32 +149,6 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
         from posenc_export.show.pages import check_page
 
         check_page(values["html"], values["force"], option=PAGE)
-    spoken = format_ == "text" and not values["quiet"]
-    answers = []
-    for place, file in enumerate(files):
-        if spoken and place:
-            click.echo()
-        answer = _answer(file, spoken, values, is_one)
-        answers.append(answer)
-        if values["github"] or format_ == "github":
-            print_findings(answer.findings, bool(values["github"]) and format_ in ("json", "sarif"))
-    if format_ == "json":
-        from posenc_export.read import inspection_json
-
-        read = [answer.inspection for answer in answers if answer.inspection]
-        inspections = [inspection_json(inspection) for inspection in read]
-        unread = [{"file": decoded(str(a.file)), "error": a.error} for a in answers if a.inspection is None]
-        print_json(inspections[0] if is_one else {"inspections": inspections, "unread": unread})
-    elif format_ == "sarif":
-        from posenc_export.cli.output.sarif import sarif
-
-        read_files = [(answer.file, answer.inspection) for answer in answers if answer.inspection]
-        print_json(sarif(read_files, [(answer.file, answer.error) for answer in answers if answer.inspection is None]))
-    elif spoken and not is_one:
-        click.echo()
-        for line in _summary(answers):
-            click.echo(one_line(line))
-    sys.exit(max(answer.status for answer in answers))
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,11 @@ class FileAnswer:
     def findings(self) -> Sequence[Finding]:
         """Its findings; none where it could not be read."""
         return self.inspection.findings if self.inspection else ()
+
+    @property
+    def not_judged(self) -> Sequence[NotJudged]:
+        """What was not judged of it."""
+        return self.inspection.not_judged if self.inspection else ()
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -195,14 +201,16 @@ def _format(values: dict[str, Any]) -> str:
     return "json" if values["as_json"] else format_
 
 
-def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> FileAnswer:
-    """Read a file, print it where that is asked for, and return what became of it; of one file alone, raise errors."""
+def _answer(file: Path, values: dict[str, Any], is_one: bool, say: Progress) -> FileAnswer:
+    """Read a file, draw what is asked for, and return what became of it; of one file alone, raise errors."""
     import posenc_export
 
     bound = {} if values["fail_above"] is None else {"bound": values["fail_above"]}
-    limits = {"timeout": values["timeout"], "memory": values["memory"], "begun": _print_head if spoken else _silent}
+    limits = {"timeout": values["timeout"], "memory": values["memory"]}
     limits |= {"positions": tuple(values["positions"]), "masks": tuple(values["mask"])}
+    limits["begun"] = lambda made: say(f"reading {made.file}: {made.nodes:,} nodes")
     held = {"config": values["config"], "against": values["against"]}
+    say(f"reading {decoded(str(file))}")
     try:
         inspection = posenc_export.inspect(file, **held, **bound, **limits)
     except PosencError as error:
@@ -210,10 +218,7 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> F
             raise
         # a file's error names it already
         text = error.message if decoded(str(file)) in error.message else f"{file}: {error.message}"
-        click.echo(one_line(f"Error: {text}"), err=not spoken)
         return FileAnswer(file, None, error.exit_code, text)
-    if spoken:
-        _print_body(inspection)
     if values["plot"] is not None:
         from posenc_export.show.plots import draw_errors
 
@@ -223,6 +228,44 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> F
 
         write_page(inspection_page(inspection), values["html"], values["force"], PAGE)
     return FileAnswer(file, inspection, _status(inspection, values))
+
+
+def _print_json(answers: Sequence[FileAnswer], is_one: bool) -> None:
+    """Print one inspection, or a list of them and of files that could not be read."""
+    from posenc_export.read import inspection_json
+
+    inspections = [inspection_json(answer.inspection) for answer in answers if answer.inspection]
+    unread = [{"file": decoded(str(a.file)), "error": a.error} for a in answers if a.inspection is None]
+    print_json(inspections[0] if is_one else {"inspections": inspections, "unread": unread})
+
+
+def _lines(answers: Sequence[FileAnswer], values: dict[str, Any], is_one: bool) -> Iterator[str]:
+    """Yield what people read: of several files the summary first, then each, and last what was written beside."""
+    from posenc_export.read import inspection_lines
+
+    yield from () if is_one else _summary(answers)
+    for answer in answers:
+        yield from () if is_one else ("",)
+        if answer.inspection is None:
+            yield f"Error: {answer.error}"
+        else:
+            yield from inspection_lines(
+                answer.inspection, _verdict(answer, answer.inspection, values), bool(values["verbose"])
+            )
+    yield from (f"written: {values[name]}" for name in ("plot", "html") if values[name] is not None)
+
+
+def _verdict(answer: FileAnswer, inspection: Inspection, values: dict[str, Any]) -> str:
+    """Return what becomes of a file, what was found, and how to read more of what fails it, or of the gravest."""
+    found, asked = [entry.code for entry in inspection.findings], values["fail_on"]
+    failing = list(dict.fromkeys(code for code in found if code in asked))
+    words = COUNTED[_kind(answer)]
+    if failing:
+        words += f" by {', '.join(failing)}"
+    elif asked and not answer.status and not inspection.passed:
+        words += ", as --fail-on asks"
+    more = next(iter([*failing, *found]), None)
+    return f"{words}: {inspection.verdict}" + (f"; posenc explain {more} says what to do" if more else "")
 
 
 def _status(inspection: Inspection, values: dict[str, Any]) -> int:
@@ -235,7 +278,7 @@ def _status(inspection: Inspection, values: dict[str, Any]) -> int:
 
 
 def _summary(answers: Sequence[FileAnswer]) -> list[str]:
-    """Return what fails and what was not judged, a line a file, and last how many files do or were."""
+    """Return how many files fail, and of how many not all was judged; then a line for each of them."""
     lines = []
     for answer in answers:
         kind = _kind(answer)
@@ -248,10 +291,11 @@ def _summary(answers: Sequence[FileAnswer]) -> list[str]:
             lines.append(f"{answer.file}: {', '.join(codes or dict.fromkeys(e.code for e in answer.findings))}")
         elif kind != "passed":
             codes = dict.fromkeys(entry.code for entry in answer.findings if entry.code in OPEN)
-            lines.append(f"{answer.file}: {COUNTED[kind]}: {', '.join(codes)}")
+            reasons = codes or dict.fromkeys(entry.reason for entry in answer.not_judged)
+            lines.append(f"{answer.file}: {COUNTED[kind]}: {', '.join(reasons)}")
     counts = Counter(map(_kind, answers))
     some = ", ".join(f"{counts[kind]} {text}" for kind, text in COUNTED.items() if counts[kind])
-    return [*lines, f"{len(answers)} file{'s' * (len(answers) != 1)}: {some}"]
+    return [f"{len(answers)} file{'s' * (len(answers) != 1)}: {some}", *lines]
 
 
 def _kind(answer: FileAnswer) -> str:
@@ -260,10 +304,9 @@ def _kind(answer: FileAnswer) -> str:
         return "unread"
     if answer.status:
         return "late" if answer.status == LATE else "failed"
-    if not any(entry.code in OPEN for entry in answer.findings):
+    if not answer.inspection.not_judged and not any(entry.code in OPEN for entry in answer.findings):
         return "passed"
-    has_names = any(entry.family != "not recognised" for entry in answer.inspection.encodings)
-    return "judged in part" if has_names else "not judged"
+    return "judged in part" if answer.inspection.named else "not judged"
 
 
 def fails(inspection: Inspection, codes: tuple[str, ...], bound: float | None) -> bool:
@@ -274,23 +317,3 @@ def fails(inspection: Inspection, codes: tuple[str, ...], bound: float | None) -
     held = {"PE204", *UNJUDGED} if bound is not None else set()
     graver = (entry for entry in inspection.findings if entry.code in held and entry.severity == "error")
     return any(graver) or any(entry.code in codes for entry in inspection.findings)
-
-
-def _silent(inspection: Inspection) -> None:
-    """Print nothing."""
-
-
-def _print_head(inspection: Inspection) -> None:
-    """Print what the file is, before it is interpreted."""
-    from posenc_export.read import head_lines
-
-    for line in head_lines(inspection):
-        click.echo(one_line(line))
-
-
-def _print_body(inspection: Inspection) -> None:
-    """Print the verdict and what needs action, then what the file holds."""
-    from posenc_export.read import body_lines, finding_lines, verdict_line
-
-    for line in (verdict_line(inspection), *finding_lines(inspection.findings), "", *body_lines(inspection)):
-        click.echo(one_line(line))

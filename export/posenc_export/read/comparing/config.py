@@ -45,6 +45,14 @@ def compare_config(inspection: Inspection, path: Path) -> tuple[Finding, ...]:
     return (*findings, *_no_part(inspection, expected))
 
 
+def encodings_of_config(inspection: Inspection, path: Path) -> int:
+    """Return how many encodings of a file are of the families that a config has."""
+    expected = expected_of(path)
+    families = {entry.family for entry in expected}
+    of_grids = any(map(_of_grid, expected))
+    return sum(e.family in families or (of_grids and e.traits.is_learned) for e in inspection.named)
+
+
 def _no_part(inspection: Inspection, expected: Sequence[Expected]) -> Iterator[Finding]:
     """Yield a finding where parts of a model are in a file without their encodings.
 

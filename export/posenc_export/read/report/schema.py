@@ -17,6 +17,7 @@ from posenc.formulas.fitting import Parameter
 from posenc_export.read.inspection import (
     Attended,
     Beyond,
+    ComparedFile,
     End,
     Errors,
     Finding,
@@ -115,6 +116,14 @@ class NotJudgedJson(TypedDict):
     reason: Annotated[Text, Field(description="what was not judged there, and why")]
 
 
+class ComparedJson(TypedDict):
+    """A config, or the file before, that the file was compared with."""
+
+    file: Text
+    encodings: Annotated[int, Field(description="encodings of the file that it could be compared with")]
+    agrees: Annotated[bool, Field(description="whether no finding says that they differ")]
+
+
 class InputJson(TypedDict):
     """An input of the file; a size is a number, the name of a dynamic size, or null where the file says nothing."""
 
@@ -162,6 +171,7 @@ class InspectionJson(TypedDict):
     not_judged: Annotated[
         tuple[NotJudgedJson, ...], Field(description="neither right nor wrong by this inspection", max_length=2**17)
     ]
+    compared: Annotated[tuple[ComparedJson, ...], Field(description="with what --config and --against give")]
 
 
 @cache
@@ -199,6 +209,7 @@ def inspection_read(text: bytes | str) -> Inspection:
         "not_judged": others,
         "attended": tuple(Attended(**entry) for entry in data["attended"]),
         "taken": tuple(Taken(**entry) for entry in data["taken"]),
+        "compared": tuple(ComparedFile(**entry) for entry in data["compared"]),
     }
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from posenc_export.read.findings import FINDINGS
 from posenc_export.read.inspection import End, Finding, FoundEncoding, GraphInput, Inspection, Rounded, Size
 
 SHOWN = 3
@@ -29,43 +30,76 @@ LISTED = 4
 """Numbers of a parameter that is a list."""
 
 
-def head_lines(inspection: Inspection) -> Iterator[str]:
-    """Yield what the file is: this is known before anything of it is interpreted."""
+def inspection_lines(inspection: Inspection, verdict: str, whole: bool = False) -> Iterator[str]:
+    """Yield the verdict and what needs action, then what the file holds, and last what the file is.
+
+    Args:
+        inspection: what was found.
+        verdict: what becomes of the file, in words.
+        whole: whether findings are explained, and no list is cut.
+    """
+    yield f"{inspection.file}: {verdict}"
+    yield from finding_lines(inspection.findings, whole)
+    yield from _compared(inspection)
+    yield ""
+    yield from body_lines(inspection, whole)
+    yield from file_lines(inspection, whole)
+
+
+def file_lines(inspection: Inspection, whole: bool = False) -> Iterator[str]:
+    """Yield what the file is: its size, its inputs, and what these were taken for."""
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(inspection.opsets.items()))
-    yield f"{inspection.file}: {_count(inspection.nodes, 'node')}; opset {opsets}"
+    yield f"file: {_count(inspection.nodes, 'node')}; opset {opsets}"
     groups: dict[tuple[str, str, tuple[Size, ...]], list[GraphInput]] = {}
     for entry in inspection.inputs:
         # caches differ by the number of their layer, and by whether they are of keys or values
         kind = re.sub(r"\d+|key|value|(?<![a-z])[kv](?![a-z])", "#", entry.name.lower())
         groups.setdefault((kind, entry.dtype, entry.shape[2:]), []).append(entry)
-    words = [word for entries in groups.values() for word in _inputs(entries)]
-    more = len(words) - LARGE
-    yield f"inputs: {', '.join(words[:LARGE]) or 'none'}{f' and {more} more' if more > 0 else ''}"
+    words = [word for entries in groups.values() for word in _inputs(entries, whole)]
+    yield f"inputs: {_first_of(words, None if whole else LARGE) or 'none'}"
+    taken = [f"{entry.name} is {entry.role} by {entry.why}" for entry in inspection.taken if entry.why not in PLAIN]
+    if taken:
+        yield f"taken: {_first_of(taken, None if whole else LARGE)}"
 
 
-def _inputs(entries: Sequence[GraphInput]) -> list[str]:
+def _inputs(entries: Sequence[GraphInput], whole: bool) -> list[str]:
     """Return inputs of a kind: each of a few, and the first of many with how many there are."""
-    if len(entries) <= FEW:
+    if whole or len(entries) <= FEW:
         return [_input(entry) for entry in entries]
     return [f"{_input(entries[0])} and {len(entries) - 1} like it"]
 
 
-def body_lines(inspection: Inspection) -> Iterator[str]:
+def _compared(inspection: Inspection) -> Iterator[str]:
+    """Yield with which config, or file before, the file agrees; findings say where it does not."""
+    so_far = ", as far as the file was read" if inspection.stopped else ""
+    for one in inspection.compared:
+        if one.agrees and one.encodings:
+            yield f"agrees with {one.file}{so_far}: {_count(one.encodings, 'encoding')} compared"
+        elif one.agrees:
+            yield f"nothing to compare with {one.file}: no encoding of this file is of a kind that it has"
+
+
+def body_lines(inspection: Inspection, whole: bool = False) -> Iterator[str]:
     """Yield the encodings, where they end, and what half precision does to them."""
-    yield from _taken(inspection)
-    named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
-    if not named:
+    if not inspection.named:
         # what lies behind may hold one
         yield _nothing(inspection)
-    for encoding in named:
-        yield from _encoding(encoding)
+    for encoding in inspection.named:
+        yield from _encoding(encoding, None if whole else SHOWN)
     for end in inspection.ends:
         yield _end(end)
-    if inspection.not_judged:
-        places = list(dict.fromkeys(entry.place for entry in inspection.not_judged))
-        yield f"not judged: {_count(len(places), 'place')}: {some(places)}"
+    yield from _not_judged(inspection, whole)
     if inspection.stopped:
         yield f"stopped: {inspection.stopped}"
+
+
+def _not_judged(inspection: Inspection, whole: bool) -> Iterator[str]:
+    """Yield the places that were not judged: why, of a single one, or where no list is cut."""
+    places = list(dict.fromkeys(entry.place for entry in inspection.not_judged))
+    if whole or len(inspection.not_judged) == 1:
+        yield from (f"not judged: {entry.place}: {entry.reason}" for entry in inspection.not_judged)
+    elif places:
+        yield f"not judged: {_count(len(places), 'place')}: {some(places)}"
 
 
 def _nothing(inspection: Inspection) -> str:
@@ -80,40 +114,30 @@ def _nothing(inspection: Inspection) -> str:
     return f"{words}: nothing that follows from positions meets data"
 
 
-def _taken(inspection: Inspection) -> Iterator[str]:
-    """Yield what inputs were taken for, where their names do not say it themselves."""
-    words = [f"{entry.name} is {entry.role} by {entry.why}" for entry in inspection.taken if entry.why not in PLAIN]
-    if words:
-        yield f"taken: {', '.join(words[:LARGE])}"
-
-
-def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the findings, the gravest first."""
+def finding_lines(findings: Sequence[Finding], whole: bool = False) -> Iterator[str]:
+    """Yield the findings, the gravest first; where all is said, with what each means and what to do."""
     for entry in findings:
         where = f"{entry.where}: " if entry.where else ""
         yield f"{entry.code} {entry.severity}  {entry.name}: {where}{entry.detail}"
+        if whole:
+            yield f"  it means: {FINDINGS[entry.name].failure}"
+            yield f"  what to do: {FINDINGS[entry.name].remedy}"
 
 
-def verdict_line(inspection: Inspection) -> str:
-    """Return the verdict, and how to read more of the gravest finding."""
-    more = [f"posenc explain {inspection.findings[0].code} says what to do"] if inspection.findings else []
-    return "; ".join([inspection.verdict, *more])
-
-
-def _encoding(encoding: FoundEncoding) -> Iterator[str]:
+def _encoding(encoding: FoundEncoding, most: int | None) -> Iterator[str]:
     form = f" ({encoding.name})" if encoding.name not in ("", encoding.family) else ""
     yield f"{encoding.family}{form}: {parameters_in_words(encoding.parameters) or 'no parameters'}"
     if encoding.scheme:
         yield f"  scheme: {encoding.scheme}"
     if encoding.also:
-        yield f"  fits as well: {some(encoding.also)}"
+        yield f"  fits as well: {_first_of(encoding.also, most)}"
     stored = f"{_count(encoding.rows, 'row')} stored" if encoding.rows is not None else "computed in the graph"
     held = encoding.stored_dtype if encoding.rows is not None and encoding.stored_dtype else encoding.dtype
     yield f"  {stored}, {held}; positions from {encoding.positions}"
     layers = f"{_count(len(encoding.layers), 'layer')}: " if encoding.layers else ""
-    yield f"  {layers}{_count(len(encoding.nodes), 'node')}: {some(encoding.nodes)}"
+    yield f"  {layers}{_count(len(encoding.nodes), 'node')}: {_first_of(encoding.nodes, most)}"
     if encoding.stored:
-        yield f"  made of: {some(encoding.stored)}"
+        yield f"  made of: {_first_of(encoding.stored, most)}"
     if encoding.error is not None:
         yield f"  {_error(encoding)}"
     if encoding.rounded:
@@ -186,8 +210,12 @@ def _input(entry: GraphInput) -> str:
 
 def some(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return _first_of(names, SHOWN)
+
+
+def _first_of(names: Sequence[str], most: int | None) -> str:
+    more = 0 if most is None else len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _count(number: int, word: str) -> str:

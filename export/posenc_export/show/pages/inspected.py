@@ -66,7 +66,7 @@ class Advice:
 
 def inspection_page(inspection: Inspection) -> str:
     """Return the page of an inspection: one HTML file that loads nothing."""
-    named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
+    named = inspection.named
     severities = [entry.severity for entry in inspection.findings]
     styles = (template("page.css"),)
     room = Room()
