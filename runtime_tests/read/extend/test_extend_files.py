@@ -16,8 +16,9 @@ from helpers.longer import ROWS, buffered, foreign_file, session
 from helpers.shared import Cli
 from posenc_export.common.errors import BadInput
 from posenc_export.read.extend import extend as parent
+from posenc_export.read.extend.lines import extension_lines
 from posenc_export.read.extend.request import ExtendRequest
-from posenc_export.read.extend.result import CommonRun, Extended
+from posenc_export.read.extend.result import CommonRun, Extended, Swap
 from posenc_export.read.graph.read import read_graph
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import default_sizes
@@ -212,13 +213,26 @@ def test_the_command_prints_what_became_of_a_file(tmp_path: Path, cli: Cli) -> N
     assert done.exit_code == 0, done.output
     assert "table: 48 -> 300 rows, float32" in done.output
     assert "position_ids: 48 -> 300 places" in done.output
-    assert "correct for every length up to 300" in done.output
+    assert done.output.splitlines()[0] == f"passed: {out} is written, correct for every length up to 300"
     shutil.copy(out, tmp_path / "again.onnx")
     said = json.loads(cli("extend", str(path), "--max-len", "300", "-o", str(out), "--force", "--json").output)
     assert said["passed"] is True
     assert [table["new_rows"] for table in said["tables"]] == [300]
     assert out.read_bytes() == (tmp_path / "again.onnx").read_bytes()
     assert "give another with -o, or --force" in cli("extend", str(path), "--max-len", "300", "-o", str(out)).output
+
+
+def test_more_is_said_with_v() -> None:
+    swap = Swap("rotary", ("cos",), 6e-4, 128821, 2e-7, 75439, 131072, old_error_near=1e-7, in_graph=3e-7)
+    runs = (CommonRun("5 positions", 1e-7, 2e-5, "4 x what the old error does"),)
+    result = Extended("a.onnx", "b.onnx", 0, (), (swap,), (), (), 1024, runs)
+    short, whole = [*extension_lines(result)], [*extension_lines(result, whole=True)]
+    assert short[0] == whole[0] == "passed: b.onnx is written, correct for every length up to 1,024"
+    assert [line for line in whole if line not in short] == [
+        "  before, at the positions of the calls below: off by up to 1e-07",
+        "  where it meets data in the new graph, far out: at most 3e-07",
+        "at 5 positions: outputs moved by at most 1e-07 (allowed: 2e-05): 4 x what the old error does",
+    ]
 
 
 @pytest.mark.exhaustive

@@ -8,6 +8,7 @@ import pytest
 from helpers.graph_files import written
 from helpers.longer import BUFFERED, ROWS, buffered, longer, session
 from posenc_export.common.errors import BadInput
+from posenc_export.read.extend.lines import extension_lines
 from posenc_export.read.extend.model import Model
 from posenc_export.read.extend.result import Grown
 from posenc_export.read.extend.walls import _continued
@@ -35,6 +36,9 @@ def test_a_buffer_that_nothing_continues_is_the_next_wall(tmp_path: Path) -> Non
     result, _ = extended(work.request)
     assert [wall.last for wall in result.walls] == [ROWS]
     assert not result.passed
+    first, second, *_ = extension_lines(result)
+    assert first == f"FAILED: {result.out} is written, and positions end before {LENGTH}"
+    assert second.startswith(f"next wall: correct up to {ROWS}; ")
     assert {buffer.name for buffer in work.grown} == {"position_ids"}
 
 

@@ -87,7 +87,7 @@ def extend(model: Path, **values: Any) -> None:
     elif not values["quiet"]:
         from posenc_export.read import extension_lines
 
-        for line in extension_lines(result):
+        for line in extension_lines(result, bool(values["verbose"])):
             click.echo(one_line(line))
     if values["against"] is not None and result.passed:
         _prove(values)

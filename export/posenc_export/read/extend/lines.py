@@ -13,18 +13,24 @@ PHRASES = {
 }
 
 
-def extension_lines(result: Extended) -> Iterator[str]:
-    """Yield what the proof says, what was rewritten, and where positions end now."""
+def extension_lines(result: Extended, whole: bool = False) -> Iterator[str]:
+    """Yield whether it passed, and where positions end now; then what was rewritten, and what was compared.
+
+    Args:
+        result: what an extension came to.
+        whole: whether it is said what calls were allowed, and what angle addition gains near the first positions.
+    """
     yield _verdict(result)
+    for wall in result.walls:
+        yield f"next wall: {_wall(wall)}"
     for table in result.tables:
         yield from _table(table)
     for swap in result.swaps:
-        yield from _swap(swap)
+        yield from _swap(swap, whole)
     for buffer in result.grown:
         yield f"{buffer.name}: {buffer.size:,} -> {buffer.new_size:,} places"
-    yield from _ends(result)
     for run in result.runs:
-        yield _run(run)
+        yield _run(run, whole)
     for note in result.notes:
         yield f"note: {note}"
 
@@ -32,9 +38,13 @@ def extension_lines(result: Extended) -> Iterator[str]:
 def _verdict(result: Extended) -> str:
     if result.not_compared:
         return f"NOT PROVED: {result.out} is written, and no output of it was compared: {result.not_compared}"
-    if all(run.passed for run in result.runs):
-        return f"written: {result.out}"
-    return f"FAILED: {result.out} is not written: its outputs differ from those of the file that was given"
+    if not all(run.passed for run in result.runs):
+        return f"FAILED: {result.out} is not written: its outputs differ from those of the file that was given"
+    if result.walls:
+        ended = f"positions end before {result.max_len:,}" if result.max_len else "does not take every call"
+        return f"FAILED: {result.out} is written, and {ended}"
+    right = "" if result.reached is None else f", correct for every length up to {result.reached:,}"
+    return f"passed: {result.out} is written{right}"
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -45,18 +55,14 @@ def _table(table: Table) -> Iterator[str]:
     yield f"  rows made anew against float64: at most {table.error:.2g}, {table.steps:.2f} steps of {table.dtype}"
 
 
-def _swap(swap: Swap) -> Iterator[str]:
+def _swap(swap: Swap, whole: bool) -> Iterator[str]:
     yield f"{', '.join(swap.nodes)}: angle addition"
     yield f"  {swap.form}"
     yield f"  before: off by up to {swap.old_error:.2g}, at position {swap.old_error_at:,}"
     yield f"  all of {swap.tried:,} positions against float64: at most {swap.error:.2g}, at position {swap.error_at:,}"
-
-
-def _ends(result: Extended) -> Iterator[str]:
-    for wall in result.walls:
-        yield f"next wall: {_wall(wall)}"
-    if not result.walls and result.reached is not None:
-        yield f"correct for every length up to {result.reached:,}"
+    if whole:
+        yield f"  before, at the positions of the calls below: off by up to {swap.old_error_near:.2g}"
+        yield f"  where it meets data in the new graph, far out: at most {swap.in_graph:.2g}"
 
 
 def _wall(wall: Wall) -> str:
@@ -66,8 +72,10 @@ def _wall(wall: Wall) -> str:
     return f"correct up to {wall.last:,}; longer calls {beyond}: {wall.node}: {wall.reason}"
 
 
-def _run(run: CommonRun) -> str:
+def _run(run: CommonRun, whole: bool) -> str:
     if run.passed and run.difference == 0:
         return f"at {run.sizes}: the same outputs as before ({run.how})"
     moved = f"outputs moved by at most {run.difference:.2g} (allowed: {run.allowed:.2g})"
-    return f"at {run.sizes}: {moved}" if run.passed else f"FAIL: at {run.sizes}: {moved}: {run.how}"
+    if run.passed:
+        return f"at {run.sizes}: {moved}" + (f": {run.how}" if whole else "")
+    return f"FAIL: at {run.sizes}: {moved}: {run.how}"
