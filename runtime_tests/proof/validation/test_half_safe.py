@@ -76,6 +76,7 @@ def test_every_sample_passes_or_says_why_not(once: Once, scheme: str, spec: Spec
     assert "float16" in verdict.detail
     assert "bfloat16" in verdict.detail
     reason = build(scheme, spec, **params).half_safe
+    assert verdict.detail.startswith("measured only") == bool(reason)
     no_angles = params.get("style") == "chunk" or params.get("output") == "shift"  # a few stored rows, or none
     assert bool(reason) == ((spec.method == "trig" and not no_angles) or bool(verdict.note))
     assert verdict.note.endswith(reason)
@@ -100,6 +101,7 @@ def test_an_encoding_that_says_why_is_reported_and_does_not_fail(tmp_path: Path)
     assert verdict.status == "pass"
     assert verdict.note.startswith("converted to half precision it is off by float16 ")
     assert verdict.note.endswith(": digits are taken of floats")
+    assert verdict.detail.startswith("measured only, as two roundings are not promised here: float16 ")
 
 
 def test_a_module_of_your_own_has_a_note_in_the_report_and_passes(cli: Cli) -> None:
@@ -111,6 +113,10 @@ def test_a_module_of_your_own_has_a_note_in_the_report_and_passes(cli: Cli) -> N
     assert line in Path("out/report.md").read_text(encoding="utf-8")
     rows = {v["check"]: v for v in json.loads(Path("out/report.json").read_text())["verdicts"]}
     assert (rows["half-safe"]["status"], rows["half-safe"]["note"].startswith("converted to half")) == ("pass", True)
+    assert rows["half-safe"]["detail"].startswith("measured only, as two roundings are not promised here: ")
+    words = " ".join(cli("explain", "half-safe").output.split())
+    assert "is it two roundings at most where that is promised?" in words
+    assert "A scheme breaks its promise, which is all that fails here" in words
 
 
 def test_files_that_are_not_float32_have_no_such_row(tmp_path: Path) -> None:

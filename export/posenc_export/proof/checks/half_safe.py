@@ -39,6 +39,8 @@ ELEMENTS, PRODUCTS, BYTES = (2**21, 2**25), (2**26, 2**32), (2**26, 2**31 - 2**2
 """What is evaluated, without and with --prove: elements of the largest array, weights times tokens, bytes of a file."""
 FEW = 8
 """Calls of a user's module that are evaluated without --prove."""
+MEASURED = "measured only, as two roundings are not promised here: "
+"""How a row begins that no cost makes fail."""
 OPENVINO = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -53,14 +55,16 @@ def _is_float32(context: Context) -> bool:
     applies=_is_float32,
     words=Words(
         code="PE112",
-        asks="Converted to float16 and bfloat16, is the ONNX file off by two roundings at most?",
-        failure="A float holds a position, or an angle beyond a circle: in half precision positions turn to noise",
+        asks="What does a conversion to float16 or bfloat16 cost, and is it two roundings at most where that is "
+        "promised?",
+        failure="A scheme breaks its promise, which is all that fails here: a float holds a position, or an angle "
+        "beyond a circle, and positions turn to noise",
         remedy="Take positions apart in integers, and keep angles in tables that were made in float64.",
         example="an angle that is position * inv_freq in float32, off by radians in float16 from position 2048 on",
     ),
 )
 def half_safe(context: Context) -> CheckResult:
-    """Converted to float16 and bfloat16, the file is off by two roundings at most, or its encoding says why not."""
+    """Converted to float16 and bfloat16, the file is off by two roundings at most, where that is promised."""
     check_operators(read_onnx(context.path))  # the onnx package evaluates no operators of other domains
     cases = _cases(context)
     if not cases:
@@ -144,9 +148,10 @@ def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Chec
     over = [off for off in worst if off.roundings > ROUNDINGS]
     words, figures = "; ".join(map(str, worst)), "; ".join([*map(str, worst), *more])
     reason = context.manifest.half_safe
+    cost = f"converted to half precision it is off by {words}"
     if reason:
-        return CheckResult((), figures, f"converted to half precision it is off by {words}: {reason}")
+        return CheckResult((), f"{MEASURED}{figures}", f"{cost}: {reason}")
     if not rules_of(context.manifest.family).promises_half_safe or context.manifest.foreign:
-        return CheckResult((), figures, f"converted to half precision it is off by {words}" if over else "")
+        return CheckResult((), f"{MEASURED}{figures}", cost if over else "")
     rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
     return CheckResult([f"converted to {off}: {rule}" for off in over], figures)
