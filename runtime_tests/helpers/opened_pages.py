@@ -29,6 +29,25 @@ AXE = "axe-core", "4.14.1"
 SCREENSHOTS = "POSENC_TEST_SCREENSHOTS"
 """The folder for screenshots, if they are to be kept."""
 Scheme = Literal["light", "dark"]
+BROKEN = """[...document.querySelectorAll('main td')].flatMap(cell => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (range.getClientRects().length > 1) found.push(word[0]);
+    }
+  }
+  return found;
+})"""
+CUT = """[...document.querySelectorAll('main *')].filter(box => {
+  const style = getComputedStyle(box), wide = box.scrollWidth > box.clientWidth + 1;
+  if (!['auto', 'scroll'].includes(style.overflowX) || !box.clientWidth) return false;
+  if (box.scrollHeight > box.clientHeight + 1) return true;
+  return wide && !(style.backgroundImage.includes('gradient') && box.tabIndex === 0 && box.role && box.ariaLabel);
+}).map(box => box.outerHTML.slice(0, 120))"""
+"""What is cut: what scrolls down inside the page, or sideways without a shadow, a name, or a way for keyboards."""
 
 
 def content_of_bundle(folder: Path) -> Content:
@@ -60,6 +79,16 @@ class Opened:
         """Return what axe-core finds."""
         found = self.run(f"{axe()}; axe.run()")["violations"]
         return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+    def cut(self) -> list[str]:
+        """Return what the page shows only a part of, and gives no hint of it, or keeps from keyboards."""
+        boxes: list[str] = self.run(CUT)
+        return boxes
+
+    def broken(self) -> list[str]:
+        """Return the words of tables, but for names, that stand in two lines."""
+        words: list[str] = self.run(BROKEN)
+        return words
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than the window."""

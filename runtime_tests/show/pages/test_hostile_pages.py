@@ -107,7 +107,7 @@ def test_nothing_runs_and_nothing_is_loaded(chromium: Browser, content: Content,
         assert view.page.url == file.as_uri()
         assert view.page.locator("iframe, img, form:not(#picture-choices), base, [onerror], [onload]").count() == 0
         assert view.page.locator("script").count() == 2
-        assert view.page.locator("style").count() == 1
+        assert view.page.locator("style").count() == 2
         assert view.page.locator("h1").is_visible()
         shown = view.page.locator("html").inner_text()
         assert not {*"\u202e\u2066\u200b\x1b\x00\u2028"} & {*shown}

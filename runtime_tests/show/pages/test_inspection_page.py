@@ -58,6 +58,8 @@ def test_the_page_says_what_the_command_says(chromium: Browser, tmp_path: Path, 
         assert page.locator("#errors svg:visible").count() == 1
         assert (view.said, view.asked) == ([], [file.as_uri()])
         assert view.overflow() <= 0
+        assert view.cut() == []
+        assert view.broken() == []
         assert not view.violations()
         screenshot(view, tmp_path, f"inspection-{width}")
 

@@ -14,7 +14,7 @@ from helpers.cpp_tools import compiler
 from helpers.shared import Cli, need, one_of_each
 from posenc_export.proof.runtimes.npm import node
 
-BLOCK = re.compile(r'<pre tabindex="0" aria-label="([^"]+)"><code>(.*?)</code></pre>', re.DOTALL)
+BLOCK = re.compile(r'<pre role="group" tabindex="0" aria-label="([^"]+)"><code>(.*?)</code></pre>', re.DOTALL)
 SCHEMES = {
     "sinusoidal": ("--dynamic", "-p", "d_model=8"),
     "rope": ("-p", "head_dim=8", "--positions", "explicit"),

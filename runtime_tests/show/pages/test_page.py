@@ -118,6 +118,8 @@ def test_everybody_can_read_it(chromium: Browser, page_file: Path, width: int, s
         assert screenshot(view, tmp_path, f"report-{width}-{scheme}").stat().st_size > 10_000
         assert view.overflow() == 0
         view.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert view.cut() == []
+        assert view.broken() == []
         assert view.violations() == []
         assert view.said == []
 

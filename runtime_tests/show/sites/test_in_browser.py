@@ -55,12 +55,13 @@ def small(once: Once) -> Path:
 
 
 def check(view: Opened, address: str, place: str) -> None:
-    """Open a page: it says nothing, requests nothing from elsewhere, and does not scroll sideways."""
+    """Open a page: it says nothing, requests nothing from elsewhere, and only what has a shadow scrolls sideways."""
     view.page.goto(address + place)
     assert not view.said, place
     assert view.asked, place
     assert all(url.startswith(address) for url in view.asked), place
     assert view.overflow() <= 0, place
+    assert view.cut() == [], place
 
 
 def test_a_gallery_on_a_phone_and_on_a_desk(chromium: Browser, small: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from posenc_export.show.pages.page import environment, template
 from posenc_export.show.pages.policy import policy
 from posenc_export.show.pages.scales import short
 from posenc_export.show.pages.texts import MOST, Room
+from posenc_export.show.scrolling import scrolling
 
 MARKS_OF_SEVERITIES = {"error": "fail", "warning": "skip", "note": "skip"}
 """The style of a finding, by its severity."""
@@ -68,7 +69,7 @@ def inspection_page(inspection: Inspection) -> str:
     """Return the page of an inspection: one HTML file that loads nothing."""
     named = inspection.named
     severities = [entry.severity for entry in inspection.findings]
-    styles = (template("page.css"),)
+    styles = (scrolling(), template("page.css"))
     room = Room()
     return (
         environment(room)

@@ -13,6 +13,7 @@ from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.policy import Sources, policy
 from posenc_export.show.pages.shown import shown
 from posenc_export.show.pages.texts import Room, data_text
+from posenc_export.show.scrolling import scrolling
 
 LARGEST = 1_000_000
 """Bytes of a page."""
@@ -60,7 +61,7 @@ def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
 
 
 def _page(content: Content, addition: Addition) -> str:
-    styles, scripts = (template("page.css"), *addition.styles), (template("page.js"), *addition.scripts)
+    styles, scripts = (scrolling(), template("page.css"), *addition.styles), (template("page.js"), *addition.scripts)
     room = Room()
     page = environment(room).get_template("page.html.jinja")
     return page.render(

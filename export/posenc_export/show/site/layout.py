@@ -23,6 +23,7 @@ FRAME = """<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <link rel="icon" href="{root}assets/icon.svg">
+<link rel="stylesheet" href="{root}assets/scrolling.css">
 <link rel="stylesheet" href="{root}assets/site.css">
 <script src="{root}assets/site.js" data-root="{root}"></script>
 </head>

@@ -181,7 +181,13 @@ def _code(_: object, tokens: Sequence[Token], index: int, options: object, envir
 
 
 def _block(code: str, language: str) -> str:
-    return f'<pre class="{escape(language or "plain")}"><code>{_coloured(code, language)}</code></pre>\n'
+    name = escape(language or "plain")
+    return f'<pre class="{name}" {_group(f"{name} text")}><code>{_coloured(code, language)}</code></pre>\n'
+
+
+def _group(name: str) -> str:
+    """Return the attributes of what may be wider than a page: keyboards reach it, and scroll it."""
+    return f'role="group" aria-label="{name}" tabindex="0"'
 
 
 def _coloured(code: str, language: str) -> str:
@@ -202,7 +208,10 @@ def _word(kind: str, text: str) -> str:
 
 
 def _table(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
-    return '<div class="table"><table>\n'
+    ends = next(i for i in range(index, len(tokens)) if tokens[i].type == "thead_close")
+    heads = [_words(token) for token in tokens[index:ends] if token.type == "inline" and token.content]
+    name = escape(", ".join(heads) or "table")
+    return f'<div class="scroll" {_group(name)}><table>\n'
 
 
 def _table_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:

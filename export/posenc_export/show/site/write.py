@@ -11,6 +11,7 @@ from posenc_export.bundle.listing import write_listing
 from posenc_export.bundle.out_file import PlaceOption
 from posenc_export.bundle.place import check_folder
 from posenc_export.bundle.replacement import install, staged
+from posenc_export.show.scrolling import scrolling
 from posenc_export.show.site import search
 from posenc_export.show.site.layout import Frame
 from posenc_export.show.site.links import address, picture, places
@@ -54,6 +55,7 @@ def rendered(site: Site) -> Mapping[str, str]:
     return {
         **{page.file: _html(page, parsed[page.path], frame) for page in site.pages},
         **{f"assets/{name}": files(__package__).joinpath("assets", name).read_text("utf-8") for name in ASSETS},
+        "assets/scrolling.css": scrolling(),
         "assets/index.js": index,
     }
 

@@ -50,7 +50,7 @@
   // ---- what scrolls sideways is reached by the keyboard ----
 
   const markScrolling = () => {
-    for (const box of document.querySelectorAll(".table, pre")) {
+    for (const box of document.querySelectorAll(".scroll, pre")) {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     }
