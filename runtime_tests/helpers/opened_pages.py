@@ -41,6 +41,20 @@ BROKEN = """[...document.querySelectorAll('main td')].flatMap(cell => {
   }
   return found;
 })"""
+CLASHES = """[...document.querySelectorAll('svg')].flatMap(svg => {
+  const all = svg.getBoundingClientRect(), found = [];
+  const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+  const shown = texts.filter(([, box]) => box.width);
+  shown.forEach(([words, box], i) => {
+    if (box.left < all.left - 1 || box.right > all.right + 1 || box.top < all.top - 1 || box.bottom > all.bottom + 1) found.push(`${words} is cut`);
+    for (const [other, at] of shown.slice(i + 1)) {
+      const across = Math.min(box.right, at.right) - Math.max(box.left, at.left);
+      if (across > 1 && Math.min(box.bottom, at.bottom) - Math.max(box.top, at.top) > 4) found.push(`${words} lies on ${other}`);
+    }
+  });
+  return found;
+})"""
+"""Texts of drawings that leave them, or lie on each other; the letters of a line are lower than its box."""
 CUT = """[...document.querySelectorAll('main *')].filter(box => {
   const style = getComputedStyle(box), wide = box.scrollWidth > box.clientWidth + 1;
   if (!['auto', 'scroll'].includes(style.overflowX) || !box.clientWidth) return false;
@@ -89,6 +103,11 @@ class Opened:
         """Return the words of tables, but for names, that stand in two lines."""
         words: list[str] = self.run(BROKEN)
         return words
+
+    def clashes(self) -> list[str]:
+        """Return which texts of drawings are cut, or lie on each other."""
+        texts: list[str] = self.run(CLASHES)
+        return texts
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than the window."""

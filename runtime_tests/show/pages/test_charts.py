@@ -1,16 +1,20 @@
 """Charts of a page: curves of runtimes with the same errors, what is allowed, points of old reports, calls on a map."""
 
 from dataclasses import replace
+from itertools import combinations
+from random import Random
 
 import numpy as np
 import pytest
 
+from posenc.ports import BATCH, SEQ, Port, Values
 from posenc_export.bundle.case import Case
 from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.show.pages.call_map import maps_of
 from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.errors import MOST, charts_of
 from posenc_export.show.pages.scales import WIDE, ErrorScale, PositionScale
-from posenc_export.show.pages.tried import maps_of, summary, tried_of
+from posenc_export.show.pages.tried import summary, tried_of
 
 BINS = (Bin(0, 1e-7, 1e-6), Bin(1, 0.0, 1e-6), Bin(1000, 2e-7, 1e-6))
 
@@ -96,11 +100,45 @@ def test_a_call_that_begins_below_0_ends_where_its_tokens_do(content: Content) -
         "q-seq1": (7, 8),
         "right": (0, 1),
     }
-    assert "1 calls of up to 2 tokens, positions up to 1, 5 calls that must be refused" in summary(tried, [])
+    assert summary(tried, []) == "1 call of up to 2 tokens, positions up to 1, 5 calls that must be refused"
     for drawn in maps_of(tried):
-        places = [(mark.x, mark.end, mark.y) for mark in drawn.marks]
-        assert len({*places}) == len(places) == 5
-        assert sorted(len(mark.calls) for mark in drawn.marks) == [1, 1, 1, 1, 2]
+        counts = {mark.names: mark.count is not None for mark in drawn.marks}
+        assert counts == {"right": False, "at-65 at-64": True, "at-1": False, "at7 q-seq1": True}
+
+
+def test_signs_of_one_kind_and_numbers_lie_on_nothing(content: Content) -> None:
+    """Many calls that must be refused, many others, and failed ones lie close to each other, at every edge."""
+    manifest, draw = content.result.manifest, Random(7)
+    for _ in range(20):
+        far, tall = draw.choice((3, 100, 2**24)), draw.choice((1, 30, 4096))
+        cases = tuple(
+            Case(
+                f"c{i}", {"seq": draw.randint(1, tall)}, first := draw.randint(-5, far), first + 9, draw.random() < 0.5
+            )
+            for i in range(draw.randint(1, 60))
+        )
+        wrong = tuple(Comparison(c.name, "y", "reference", 1.0, 1.0, 0, False) for c in cases[::3] if not c.refused)
+        calls = tried_of(replace(manifest, cases=cases), [Verdict("ort-cpu", "agrees", "fail", "", wrong)])
+        for drawn in maps_of(calls):
+            assert sum(len(mark.calls) for mark in drawn.marks) == len(cases)
+            numbers = [mark.count for mark in drawn.marks if mark.count is not None]
+            assert len(numbers) == sum(len(mark.calls) > 1 for mark in drawn.marks)
+            assert all(number.lies_in(drawn.box) for number in numbers)
+            others = [mark.sign for mark in drawn.marks]
+            assert not any(number.meets(other) for number in numbers for other in others)
+            assert not any(a.meets(b) for a, b in combinations(numbers, 2))
+            for a, b in combinations(drawn.marks, 2):
+                same = (a.is_refusal, a.calls[0].outcome) == (b.is_refusal, b.calls[0].outcome)
+                assert not (same and a.sign.meets(b.sign))
+
+
+def test_a_call_that_is_refused_for_its_numbers_has_the_positions_of_its_tokens(content: Content) -> None:
+    port = Port("x", (BATCH, SEQ), "float32", Values(0, 1, strict=True))
+    cases = (Case("right", {"batch": 1, "seq": 3}, 0, 2), Case("wrong", {"batch": 1, "seq": 2}, 2, 3, True))
+    right, wrong = sorted(
+        tried_of(replace(content.result.manifest, inputs=(port,), cases=cases), []), key=lambda call: call.name
+    )
+    assert (right.positions, wrong.positions) == ("0 to 2", "0 to 1, each the number 2")
 
 
 def test_calls_with_their_outcomes(content: Content) -> None:

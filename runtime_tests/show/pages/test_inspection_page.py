@@ -60,6 +60,7 @@ def test_the_page_says_what_the_command_says(chromium: Browser, tmp_path: Path, 
         assert view.overflow() <= 0
         assert view.cut() == []
         assert view.broken() == []
+        assert view.clashes() == []
         assert not view.violations()
         screenshot(view, tmp_path, f"inspection-{width}")
 

@@ -82,6 +82,50 @@ def test_every_status_can_be_seen(chromium: Browser, content: Content, tmp_path:
     assert seen == {"pass", "fail", "skip", "refused"}
 
 
+def test_a_page_of_files_that_no_runtime_ran_does_not_say_that_they_passed(
+    chromium: Browser, content: Content, tmp_path: Path
+) -> None:
+    result = content.result
+    ran = [v for v in result.verdicts if v.check not in ("agrees", "refusal")]
+    unrun = replace(next(v for v in result.verdicts if v.check == "agrees"), status="skip", comparisons=(), curves=())
+    file = tmp_path / "page.html"
+    file.write_text(page_of(replace(content, result=replace(result, verdicts=(*ran, unrun)))), encoding="utf-8")
+    with opened(chromium, file) as view:
+        badge = view.page.locator(".badge")
+        assert (badge.inner_text(), "pass" in (badge.get_attribute("class") or "")) == ("nothing compared", False)
+        assert view.page.title().endswith(": nothing compared")
+        assert view.page.locator("#tried h2").inner_text() == "What would be tried"
+        assert "runtime" not in view.page.locator("#tried p").first.inner_text()
+        assert view.page.locator("#checks .mark").count() > 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_sign_says_how_a_call_came_out(chromium: Browser, content: Content, tmp_path: Path, width: int) -> None:
+    """What failed is a triangle, what must be refused a cross, and all else a dot, with and without a verdict."""
+    result = content.result
+    agrees = next(v for v in result.verdicts if v.check == "agrees")
+    first = agrees.comparisons[0].case
+    wrong = tuple(replace(c, passed=c.case != first) for c in agrees.comparisons)
+    others = tuple(v for v in result.verdicts if v.check != "agrees")
+    refused = sum(case.refused for case in result.manifest.cases)
+    for verdicts, triangles in (((*others, replace(agrees, status="fail", comparisons=wrong)), 1), ((), 0)):
+        file = tmp_path / f"{triangles}.html"
+        file.write_text(page_of(replace(content, result=replace(result, verdicts=verdicts))), encoding="utf-8")
+        with opened(chromium, file, width=width) as view:
+            marks = view.page.locator("#tried svg:visible .call")
+            signs = marks.evaluate_all(
+                "all => all.map(one => [one.dataset.calls.split(' ').length, [...one.querySelectorAll('.sign, .wrong')]"
+                ".filter(sign => getComputedStyle(sign).display !== 'none').map(sign => sign.matches('.wrong') ? 'triangle'"
+                " : sign.tagName === 'path' ? 'cross' : 'dot').join()])"
+            )
+            counts = {kind: sum(count for count, own in signs if own == kind) for kind in ("triangle", "cross", "dot")}
+            calls = len(result.manifest.cases)
+            assert counts == {"triangle": triangles, "cross": refused, "dot": calls - refused - triangles}
+            numbers = view.page.locator("#tried svg:visible .call text").all_text_contents()
+            assert sorted(map(int, numbers)) == sorted(count for count, _ in signs if count > 1)
+            assert view.clashes() == []
+
+
 def test_the_heat_map_has_axes_and_a_scale(chromium: Browser, page_file: Path) -> None:
     with opened(chromium, page_file) as view:
         page = view.page
@@ -120,6 +164,7 @@ def test_everybody_can_read_it(chromium: Browser, page_file: Path, width: int, s
         view.run("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert view.cut() == []
         assert view.broken() == []
+        assert view.clashes() == []
         assert view.violations() == []
         assert view.said == []
 

@@ -39,7 +39,9 @@ def test_a_right_bundle_agrees_on_both_providers(chromium: Browser, small_bundle
         # nobody has validated it: the page shows no verdict but that of the browser
         assert visit.page.locator("#verdict, #errors, #checks, .tiles").count() == 0
         assert visit.page.locator("nav a").first.get_attribute("href") == "#addition"
+        assert visit.page.locator("#tried-title").inner_text() == "What would be tried"
         visit.prove()
+        assert visit.page.locator("#tried-title").inner_text() == "What was tried"
         rows = visit.rows
         assert visit.status == "done: 2 agreed"
         # the page's own verdict, and the calls on its map, are those of this browser

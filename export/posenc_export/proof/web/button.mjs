@@ -104,6 +104,8 @@ function colour(calls, proof) {
     node.classList.add(outcome);
     if (node.classList.contains("mark")) node.textContent = proof.calls[outcome];
   }
+  const title = document.getElementById("tried-title");
+  if (title && [...outcomes.values()].some((outcome) => outcome !== "skip")) title.textContent = proof.tried;
   const legend = document.getElementById("tried-legend");
   const seen = new Set([...document.querySelectorAll("svg [data-calls]")].map((node) => RANK.find((one) => node.classList.contains(one))));
   legend?.replaceChildren(...[...seen].map((outcome) => entryOf(outcome, proof.calls[outcome])));

@@ -10,16 +10,19 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.judging.verdict import AGREES, Verdict, failed, worst
 from posenc_export.proof.report.report import parts_of
 from posenc_export.proof.report.rows import MARKS, MEANINGS, figure
+from posenc_export.show.pages.call_map import maps_of
 from posenc_export.show.pages.checks import checks_of
 from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.errors import charts_of
 from posenc_export.show.pages.scales import short
 from posenc_export.show.pages.snippets import loading_of
 from posenc_export.show.pages.texts import MOST
-from posenc_export.show.pages.tried import WORDS, maps_of, summary, tried_of
+from posenc_export.show.pages.tried import TO_TRY, TRIED, WORDS, has_grid, longest, runtimes_of, summary, tried_of
 
 OUTCOMES = {"skip": "not validated", "fail": "FAILED", "pass": "passed"}
 """What a page says of a bundle, by how it came out."""
+UNCOMPARED = "nothing compared"
+"""What it says where checks passed, and no runtime has run the files."""
 
 
 def shown(content: Content) -> Mapping[str, object]:
@@ -29,12 +32,14 @@ def shown(content: Content) -> Mapping[str, object]:
     # figures are made here, since templates should only lay out
     charts, same = charts_of(verdicts)
     calls = tried_of(manifest, verdicts)
-    mark = "skip" if not verdicts else "fail" if failed(verdicts) else "pass"
+    ran = runtimes_of(verdicts)
+    mark = "fail" if failed(verdicts) else "pass" if ran else "skip"
     return {
         "parts": parts_of(manifest, verdicts, result.basis),
         "mark": mark,
-        "status": OUTCOMES[mark],
-        "tiles": _tiles(manifest, verdicts),
+        "status": UNCOMPARED if verdicts and mark == "skip" else OUTCOMES[mark],
+        "is_validated": bool(verdicts),
+        "tiles": _tiles(manifest, verdicts, longest(calls)),
         "manifest": manifest,
         "meanings": MEANINGS,
         "marks": MARKS,
@@ -43,7 +48,9 @@ def shown(content: Content) -> Mapping[str, object]:
         "charts": charts,
         "same": same,
         "tried": calls,
-        "tried_words": summary(calls, verdicts),
+        "tried_title": TRIED if ran else TO_TRY,
+        "tried_words": summary(calls, verdicts, has_grid(manifest)),
+        "is_grid": has_grid(manifest),
         "maps": maps_of(calls),
         "outcomes": list(dict.fromkeys(call.outcome for call in calls)),
         "outcome_words": WORDS,
@@ -57,7 +64,7 @@ def shown(content: Content) -> Mapping[str, object]:
     }
 
 
-def _tiles(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
+def _tiles(manifest: Manifest, verdicts: Sequence[Verdict], longest_call: int) -> list[tuple[str, str, str]]:
     """Return the figures at the top: a name, a figure, and a line below it."""
     ran = [v for v in verdicts if v.check == AGREES and v.status != "skip"]
     compared = [c for v in ran for c in v.comparisons]
@@ -71,7 +78,7 @@ def _tiles(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[tuple[str, s
         ),
         ("against eager", eager or "not compared", "the largest difference from the PyTorch module"),
         ("against float64", reference or "not compared", "the largest difference from the reference"),
-        ("cases", str(sum(not case.refused for case in manifest.cases)), f"lengths up to {manifest.max_len:,}"),
+        ("cases", str(sum(not case.refused for case in manifest.cases)), f"lengths up to {longest_call:,}"),
     ]
 
 

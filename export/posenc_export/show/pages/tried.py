@@ -1,16 +1,18 @@
-"""What was tried, as a map: the length of each call, the positions in it, and how it came out."""
+"""What was tried: the length of each call, the positions in it, and how it came out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
 from typing import Literal
 
+from posenc.ports import Positions, Start, carrying
+from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.common.markdown import count_of
 from posenc_export.proof.judging.verdict import AGREES, Comparison, Verdict, worst
-from posenc_export.show.pages.scales import NARROW, WIDE, Box, PositionScale, Tick, amount, short, thinned
+from posenc_export.show.pages.scales import short
 
 Outcome = Literal["pass", "fail", "refused", "skip"]
 WORDS: dict[Outcome, str] = {
@@ -19,13 +21,17 @@ WORDS: dict[Outcome, str] = {
     "refused": "refused, as it must be",
     "skip": "not run",
 }
-MOST = 200
-"""Calls that are drawn."""
+TRIED, TO_TRY = "What was tried", "What would be tried"
+"""The title of the calls: where a runtime has run them, and where none has."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A call: its sizes and positions, whether it must be refused, how it came out, its largest error in float64."""
+    """A call: its sizes and positions, whether it must be refused, how it came out, its largest error in float64.
+
+    Args:
+        number: The number for which it must be refused; None where its positions or sizes are the reason.
+    """
 
     name: str
     sizes: str
@@ -35,46 +41,18 @@ class Tried:
     is_refusal: bool
     outcome: Outcome
     error: str
+    number: int | None = None
+
+    @property
+    def positions(self) -> str:
+        """Its positions in words, and the number that each of them has, if that must be refused."""
+        of = "" if self.number is None else f", each the number {self.number:,}"
+        return f"{self.first:,} to {self.last:,}{of}"
 
     @property
     def words(self) -> str:
         """The call in words."""
-        return f"{self.name}: positions {self.first:,} to {self.last:,}, {WORDS[self.outcome]}"
-
-    @property
-    def place(self) -> tuple[int, int, int, Outcome]:
-        """What calls share that are drawn on top of each other."""
-        return self.length, self.first, self.last, self.outcome
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Calls as they are drawn: a bar from their first position to their last at the height of their length."""
-
-    x: float
-    end: float
-    y: float
-    calls: tuple[Tried, ...]
-
-    @property
-    def names(self) -> str:
-        """The names of the calls, with a space between them."""
-        return " ".join(call.name for call in self.calls)
-
-    @property
-    def words(self) -> str:
-        """The calls in words."""
-        return "; ".join(call.words for call in self.calls)
-
-
-@dataclass(frozen=True)
-class Map:
-    """The map at one size."""
-
-    box: Box
-    marks: tuple[Mark, ...]
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
+        return f"{self.name}: positions {self.positions}, {WORDS[self.outcome]}"
 
 
 def tried_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[Tried]:
@@ -84,20 +62,32 @@ def tried_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[Tried]:
         by_case.setdefault(comparison.case, []).append(comparison)
     refusals = [verdict for verdict in verdicts if verdict.check == "refusal"]
     lengths = {axis.name for port in manifest.inputs for axis in port.dynamic.values() if axis.is_length}
-    calls = [_tried(case, lengths, by_case.get(case.name, []), refusals) for case in manifest.cases]
+    numbers = _refused_numbers(manifest)
+    calls = [_tried(case, lengths, numbers, by_case.get(case.name, []), refusals) for case in manifest.cases]
     return sorted(calls, key=lambda call: (call.length, call.first, call.name))
 
 
-def _tried(case: Case, lengths: set[str], compared: Sequence[Comparison], refusals: Sequence[Verdict]) -> Tried:
+def _refused_numbers(manifest: Manifest) -> set[int]:
+    """Return the numbers that calls must be refused for; none where positions go in, which are refused as positions."""
+    if carrying(manifest.inputs, Positions, Start):
+        return set()
+    return {number for port in manifest.inputs for number, _ in kind_of(port.carries).refused(port.carries)}
+
+
+def _tried(
+    case: Case, lengths: set[str], numbers: set[int], compared: Sequence[Comparison], refusals: Sequence[Verdict]
+) -> Tried:
     largest = worst(compared, "reference")
     sizes = ", ".join(f"{name} {size:,}" for name, size in case.sizes.items()) or "fixed sizes"
     length = max((size for name, size in case.sizes.items() if name in lengths), default=1)
+    number = case.first if case.refused and case.first in numbers else None
+    first = case.first if number is None else 0
     # calls that must be refused may begin far out, or below 0: there the largest position is not the last one
-    follows = case.max_position >= case.first >= 0
-    last = case.max_position if follows else case.first + length - 1
+    follows = case.max_position >= case.first >= 0 and number is None
+    last = case.max_position if follows else first + length - 1
     outcome = _of_refused(case, refusals) if case.refused else _outcome(compared)
     error = "" if largest is None else short(largest.max_abs)
-    return Tried(case.name, sizes, length, case.first, last, case.refused, outcome, error)
+    return Tried(case.name, sizes, length, first, last, case.refused, outcome, error, number)
 
 
 def _outcome(compared: Sequence[Comparison]) -> Outcome:
@@ -114,37 +104,30 @@ def _of_refused(case: Case, refusals: Sequence[Verdict]) -> Outcome:
     return "refused" if any(row.status == "pass" for row in refusals) else "skip"
 
 
-def maps_of(calls: Sequence[Tried]) -> tuple[Map, ...]:
-    """Return the map for screens, and for phones."""
-    return tuple(_map(calls[:MOST], box) for box in (WIDE, NARROW)) if calls else ()
+def runtimes_of(verdicts: Sequence[Verdict]) -> int:
+    """Return how many runtimes have run calls."""
+    return sum(verdict.check == AGREES and verdict.status != "skip" for verdict in verdicts)
 
 
-def _map(calls: Sequence[Tried], box: Box) -> Map:
-    ends = [position for call in calls for position in (call.first, call.last)]
-    across = PositionScale(max(ends), box.x, min(0, *ends))
-    up = PositionScale(max(call.length for call in calls), (box.y[1] - 8, box.y[0] + 4))
-    by_place: dict[tuple[int, int, int, Outcome], list[Tried]] = {}
-    for call in calls:
-        by_place.setdefault(call.place, []).append(call)
-    marks = tuple(
-        Mark(across.at(first), across.at(last), up.at(length), tuple(same))
-        for (length, first, last, _), same in by_place.items()
-    )
-    tallest = max(call.length for call in calls)
-    doublings = thinned(range(int(log2(tallest)) + 1))
-    ticks = tuple(Tick(up.at(2**k), amount(2**k)) for k in doublings)
-    return Map(box, marks, tuple(across.ticks()), ticks)
+def has_grid(manifest: Manifest) -> bool:
+    """Whether the places of a call lie along several sides, as in an image: then they have no positions of their own."""
+    return any(axis.kind == "grid" for port in manifest.inputs for axis in port.dynamic.values())
 
 
-def summary(calls: Sequence[Tried], verdicts: Sequence[Verdict]) -> str:
-    """Return in words how many calls were tried, up to which length and position."""
+def longest(calls: Sequence[Tried]) -> int:
+    """Return the length of the longest call that need not be refused."""
+    return max((call.length for call in calls if not call.is_refusal), default=0)
+
+
+def summary(calls: Sequence[Tried], verdicts: Sequence[Verdict], is_grid: bool = False) -> str:
+    """Return in words how many calls there are, up to which length and position."""
     if not calls:
         return "no call was recorded"
     inside = [call for call in calls if not call.is_refusal]
-    runtimes = sum(v.check == AGREES and v.status != "skip" for v in verdicts)
     refused = len(calls) - len(inside)
-    parts = [f"{len(inside)} calls of up to {max((c.length for c in inside), default=0):,} tokens"]
-    parts += [f"positions up to {max((c.last for c in inside), default=0):,}"]
-    parts += [f"{refused} calls that must be refused"] if refused else []
-    where = f"; on {runtimes} runtime{'' if runtimes == 1 else 's'}" if verdicts else ""
-    return f"{', '.join(parts)}{where}"
+    far = f", positions up to {max((call.last for call in inside), default=0):,}"
+    sizes = f"{longest(calls):,} {'places along a side' if is_grid else f'tokens{far}'}"
+    parts = [f"{count_of('call', len(inside))} of up to {sizes}"]
+    parts += [f"{count_of('call', refused)} that must be refused"] if refused else []
+    count = runtimes_of(verdicts)
+    return ", ".join(parts) + (f"; on {count_of('runtime', count)}" if count else "")

@@ -17,7 +17,7 @@ from posenc_export.proof.runtimes.onnxruntime_web import PACKAGE, check_takes
 from posenc_export.proof.runtimes.web_browser import NO_DOUBLE
 from posenc_export.show.pages.page import Addition
 from posenc_export.show.pages.shown import OUTCOMES
-from posenc_export.show.pages.tried import WORDS
+from posenc_export.show.pages.tried import TRIED, WORDS
 from posenc_export.show.serving.library import Library
 from posenc_export.show.serving.resources import BUNDLE, LIBRARY, WEB
 
@@ -106,6 +106,7 @@ def proof_of(manifest: Manifest, graph: Artifact, library: Library) -> dict[str,
         "marks": MARKS,
         "outcomes": OUTCOMES,
         "calls": WORDS,
+        "tried": TRIED,
         "codes": {check: code_of(check) for check in (AGREES, "refusal", MODEL)},
         "no_double": NO_DOUBLE,
         "timeout": TIMEOUT,
