@@ -46,10 +46,12 @@ CLASHES = """[...document.querySelectorAll('svg')].flatMap(svg => {
   const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
   const shown = texts.filter(([, box]) => box.width);
   shown.forEach(([words, box], i) => {
-    if (box.left < all.left - 1 || box.right > all.right + 1 || box.top < all.top - 1 || box.bottom > all.bottom + 1) found.push(`${words} is cut`);
+    const out = Math.max(all.left - box.left, box.right - all.right, all.top - box.top, box.bottom - all.bottom);
+    if (out > 1) found.push(`${words} is cut`);
     for (const [other, at] of shown.slice(i + 1)) {
       const across = Math.min(box.right, at.right) - Math.max(box.left, at.left);
-      if (across > 1 && Math.min(box.bottom, at.bottom) - Math.max(box.top, at.top) > 4) found.push(`${words} lies on ${other}`);
+      const down = Math.min(box.bottom, at.bottom) - Math.max(box.top, at.top);
+      if (across > 1 && down > 4) found.push(`${words} lies on ${other}`);
     }
   });
   return found;
