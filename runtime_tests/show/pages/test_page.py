@@ -115,8 +115,8 @@ def test_a_sign_says_how_a_call_came_out(chromium: Browser, content: Content, tm
             marks = view.page.locator("#tried svg:visible .call")
             signs = marks.evaluate_all(
                 "all => all.map(one => [one.dataset.calls.split(' ').length, [...one.querySelectorAll('.sign, .wrong')]"
-                ".filter(sign => getComputedStyle(sign).display !== 'none').map(sign => sign.matches('.wrong') ? 'triangle'"
-                " : sign.tagName === 'path' ? 'cross' : 'dot').join()])"
+                ".filter(sign => getComputedStyle(sign).display !== 'none')"
+                ".map(sign => sign.matches('.wrong') ? 'triangle' : sign.tagName === 'path' ? 'cross' : 'dot').join()])"
             )
             counts = {kind: sum(count for count, own in signs if own == kind) for kind in ("triangle", "cross", "dot")}
             calls = len(result.manifest.cases)

@@ -110,7 +110,7 @@ def runtimes_of(verdicts: Sequence[Verdict]) -> int:
 
 
 def has_grid(manifest: Manifest) -> bool:
-    """Whether the places of a call lie along several sides, as in an image, positions of their own."""
+    """Whether the places of a call lie along several sides, as in an image, and not in one row."""
     return any(axis.kind == "grid" for port in manifest.inputs for axis in port.dynamic.values())
 
 
