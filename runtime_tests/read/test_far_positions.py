@@ -10,7 +10,8 @@ import pytest
 from helpers.foreign.files import foreign_files
 from helpers.misread import FREQUENCIES, angles, codes, families, inspected, read, turned
 from posenc_export.cli.commands.inspect import fails
-from posenc_export.read.report.text import body_lines, up
+from posenc_export.common.rounding import up
+from posenc_export.read.report.text import body_lines
 
 TABLES = {"cos": np.cos(angles(512)).astype(np.float32), "sin": np.sin(angles(512)).astype(np.float32)}
 LOOKED_UP = "c = Gather (cos, p)  s = Gather (sin, p)"

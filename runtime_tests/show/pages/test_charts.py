@@ -12,7 +12,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
 from posenc_export.show.pages.call_map import maps_of
 from posenc_export.show.pages.content import Content
-from posenc_export.show.pages.errors import MOST, charts_of
+from posenc_export.show.pages.errors import DASH, MOST, charts_of
 from posenc_export.show.pages.scales import WIDE, ErrorScale, PositionScale
 from posenc_export.show.pages.tried import summary, tried_of
 
@@ -48,7 +48,7 @@ def test_an_error_beyond_the_bound_is_marked(error: float) -> None:
 
 def test_of_a_report_without_curves_the_worst_positions_are_drawn() -> None:
     (chart,), _ = charts_of([row("ort-cpu")])
-    assert (chart.joined, chart.drawn[0].bound, chart.drawn[0].lines[0].path) == (False, "", "")
+    assert (chart.reading.joined, chart.drawn[0].bound, chart.drawn[0].lines[0].path) == (False, "", "")
     assert [peak.position for peak in chart.groups[0].bins] == [7]
 
 
@@ -80,8 +80,33 @@ def test_points_are_joined_where_all_between_them_was_tried() -> None:
     """Ranges 0, 1, 2, 3 and 4 follow each other; nothing was tried from 6 to 999."""
     bins = tuple(Bin(p, 1e-7, 1e-6) for p in (0, 1, 2, 3, 4, 1000, 1100))
     (chart,), _ = charts_of([row("ort-cpu", Curve("y", "reference", bins))])
+    drawn = chart.drawn[0]
+    for path in (drawn.lines[0].path, drawn.bound):
+        assert [part.count("L") for part in path.split("M")[1:]] == [4, 1]
+
+
+def test_what_is_allowed_at_a_place_alone_is_a_short_line() -> None:
+    bins = tuple(Bin(p, 1e-7, 1e-6) for p in (0, 1, 100, 2**20))
+    (chart,), _ = charts_of([row("ort-cpu", Curve("y", "reference", bins))])
+    for drawn in chart.drawn:
+        runs = [[float(place.split()[0]) for place in run.split("L")] for run in drawn.bound.split("M")[1:]]
+        assert [len(run) for run in runs] == [2, 2, 2]
+        assert all(drawn.box.x[0] <= start < end <= drawn.box.x[1] for start, end in runs)
+        assert all(end - start <= 2 * DASH for start, end in runs[1:])
+
+
+def test_no_line_falls_to_an_error_of_0() -> None:
+    """An error of 0 is below every power of ten: what lies between it and another error was not measured."""
+    errors = (0.0, 0.0, 1e-7, 2e-7, 0.0, 3e-7)
+    curve = Curve(
+        "y", "reference", tuple(Bin(p, error, 1e-6) for p, error in zip((0, 1, 2, 3, 4, 6), errors, strict=True))
+    )
+    (chart,), _ = charts_of([row("ort-cpu", curve)])
     line = chart.drawn[0].lines[0]
-    assert [part.count("L") for part in line.path.split("M")[1:]] == [4, 1]
+    assert len(line.points) == len(errors)
+    heights = [[place.split()[1] for place in run.split("L")] for run in line.path.split("M")[1:]]
+    assert [len(run) for run in heights] == [2, 2]
+    assert len({*heights[0]}) == 1
 
 
 def test_a_call_that_begins_below_0_ends_where_its_tokens_do(content: Content) -> None:

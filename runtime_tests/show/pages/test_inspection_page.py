@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.graph_files import added_row
-from helpers.inspections import FULL
+from helpers.inspections import CURVE, FULL, inspection, rotary
 from helpers.opened_pages import Scheme, opened, screenshot
 from helpers.shared import Cli
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import Inspection, NotJudged
+from posenc_export.read.report.text import body_lines
 from posenc_export.show.pages.inspected import charts_of, inspection_page, layers_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,27 @@ def test_layers_and_errors_are_those_of_the_inspection() -> None:
     assert max(one.error for one in group.bins) == max(errors.errors)
     assert {one.allowed for one in group.bins} == {errors.bound}
     assert charts_of(encodings[1]) == []
+
+
+def test_an_error_is_wrong_where_a_finding_says_so() -> None:
+    """Without --fail-above nothing demands 0.001: a line says from where on errors are larger."""
+    encoding = FULL.encodings[0]
+    found = finding("off-formula", encoding.where, "off by more than 0.001 from position 10 on, by 0.003 at 99")
+    for findings, wrong, line in (((), 0, "reported above"), ((found,), 2, "allowed")):
+        (chart,) = charts_of(encoding, findings)
+        assert sum(point.wrong for point in chart.drawn[0].lines[0].points) == wrong
+        assert (chart.reading.line, chart.level) == (line, 1e-3)
+
+
+def test_numbers_are_those_of_the_command() -> None:
+    """An error of 0.00222 is at most 0.0023, on the page as in the lines."""
+    errors = replace(CURVE, errors=(0.0, 1e-7, 2e-3, 2.22e-3))
+    encoding = replace(FULL.encodings[0], error=2.22e-3, errors=errors)
+    told = replace(FULL, encodings=(encoding,))
+    assert any("at most 0.0023, at position 99" in line for line in body_lines(told))
+    page = inspection_page(told)
+    assert page.count("0.0023") > 3
+    assert "0.0022" not in page
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
@@ -81,6 +103,18 @@ def test_a_file_without_encodings_has_a_page() -> None:
     page = inspection_page(Inspection(1, "cnn.onnx", 3, {"": 20}, ()))
     assert "No positional encoding was recognised." in page
     assert "No findings." in page
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_file_of_an_encoding_alone_has_no_picture_of_layers(chromium: Browser, tmp_path: Path, width: int) -> None:
+    far = replace(CURVE, positions=(0, 1, 10, 131_071))
+    alone = replace(inspection(replace(rotary(()), error=3e-3, errors=far)), attentions=0)
+    file = tmp_path / "page.html"
+    file.write_text(inspection_page(alone), encoding="utf-8")
+    with opened(chromium, file, width=width) as view:
+        assert view.page.locator("#layers svg").count() == 0
+        assert "The file has no attention: 1 encoding" in view.page.locator("#layers").inner_text()
+        assert view.clashes() == []
 
 
 def test_the_command_writes_the_page(cli: Cli, tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from posenc_export.common.rounding import up
 from posenc_export.read.findings import FINDINGS
 from posenc_export.read.inspection import End, Finding, FoundEncoding, GraphInput, Inspection, Rounded, Size
 
@@ -167,19 +167,10 @@ def _sampled(encoding: FoundEncoding) -> str:
     return f"rows of {encoding.rows or 0:,}"
 
 
-def up(number: float) -> str:
-    """Return a number with two digits, rounded up: what is at most this is true of the number, too."""
-    if not number or not math.isfinite(number):
-        return f"{number:.2g}"
-    step = 10.0 ** (math.floor(math.log10(abs(number))) - 1)
-    # what is a number of two digits already stays, whatever its last bit is
-    return f"{math.ceil(number / step - 1e-9) * step:.2g}"
-
-
 def _rounded(rounded: Rounded) -> str:
     if rounded.noise_from is not None:
         return f"{rounded.dtype} noise from position {rounded.noise_from:,} on"
-    return f"{rounded.dtype} off by at most {rounded.worst:.2g}" if rounded.worst is not None else rounded.dtype
+    return f"{rounded.dtype} off by at most {up(rounded.worst)}" if rounded.worst is not None else rounded.dtype
 
 
 def _end(end: End) -> str:

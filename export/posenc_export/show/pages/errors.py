@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -19,6 +19,8 @@ NAMED = 8
 """Runtimes of a curve that are named."""
 COLOURS = 6
 """Colours of curves; the next curve has the first again."""
+DASH = 8.0
+"""Units of the line on either side of a place beside which nothing was tried."""
 AGAINST: dict[Against, str] = {
     "reference": "against the float64 reference",
     "eager": "against eager PyTorch",
@@ -71,26 +73,56 @@ class ErrorSeries:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How the errors of a chart are read.
+
+    Args:
+        joined: Whether neighbouring points are joined: not where only the worst position of each case is known.
+        line: What the dashed line is.
+        fails: Whether an error above the line is a failure.
+        number: Makes words of an error.
+        place: What runs from left to right.
+    """
+
+    joined: bool = True
+    line: str = "allowed"
+    fails: bool = True
+    number: Callable[[float], str] = short
+    place: str = "position"
+
+
+@dataclass(frozen=True)
 class Chart:
     """Errors of an output by position.
 
     Args:
         title: What is compared with what.
         groups: The curves.
-        joined: Whether neighbouring points are joined: not where only the worst position of each case is known.
+        reading: How they are read.
         drawn: The chart for screens, and for phones.
         words: What the chart shows, for who does not see it.
     """
 
     title: str
     groups: tuple[ErrorSeries, ...]
-    joined: bool
+    reading: Reading
     drawn: tuple[Drawn, ...]
     words: str
 
+    @property
+    def level(self) -> float | None:
+        """The height of the dashed line, where it is one."""
+        heights = {peak.allowed for group in self.groups for peak in group.bins}
+        return heights.pop() if len(heights) == 1 else None
 
-def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
-    """Return the charts, and lines on what needs none: outputs without any error, and charts beyond the first few."""
+
+def charts_of(verdicts: Sequence[Verdict], place: str = "position") -> tuple[list[Chart], list[str]]:
+    """Return the charts, and lines on what needs none: outputs without any error, and charts beyond the first few.
+
+    Args:
+        verdicts: The rows of a report.
+        place: What runs along the outputs.
+    """
     # bundles of older versions, and results of other programs, know the worst of each call alone
     joined = any(verdict.curves for verdict in verdicts)
     curves = [(v.subject, curve) for v in verdicts for curve in (v.curves if joined else _points(v))]
@@ -106,7 +138,7 @@ def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
         # a chart has all of its points or is left out: half of a curve would mislead
         left -= sum(len(group.bins) for group in groups)
         if left >= 0:
-            charts.append(chart_of(f"{output} {AGAINST[against]}", groups, joined))
+            charts.append(chart_of(f"{output} {AGAINST[against]}", groups, Reading(joined, place=place)))
     more = [f"{len(order) - len(charts)} more outputs are not drawn"] if len(order) > len(charts) else []
     return charts, [*_without(verdicts), *more]
 
@@ -150,60 +182,77 @@ def _is_same(verdict: Verdict, against: str) -> bool:
     return bool(errors) and all(errors)
 
 
-def chart_of(title: str, groups: tuple[ErrorSeries, ...], joined: bool) -> Chart:
+def chart_of(title: str, groups: tuple[ErrorSeries, ...], reading: Reading) -> Chart:
     """Return a chart of the errors of runtimes, or of encodings, by position."""
     worst = max((peak for group in groups for peak in group.bins), key=lambda peak: _size(peak.error))
     far = max(peak.position for group in groups for peak in group.bins)
-    words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"
-    return Chart(title, groups, joined, tuple(_drawn(groups, joined, box) for box in (WIDE, NARROW)), words)
+    largest = f"{reading.number(worst.error)}, at {reading.place} {worst.position:,}"
+    words = f"{title}: the largest error up to {reading.place} {far:,} is {largest}"
+    return Chart(title, groups, reading, tuple(_drawn(groups, reading, box) for box in (WIDE, NARROW)), words)
 
 
 def _size(error: float) -> float:
     return error if isfinite(error) else float("inf")
 
 
-def _drawn(groups: Sequence[ErrorSeries], joined: bool, box: Box) -> Drawn:
+def _drawn(groups: Sequence[ErrorSeries], reading: Reading, box: Box) -> Drawn:
     bins = [peak for group in groups for peak in group.bins]
     across = PositionScale(max(peak.position for peak in bins), box.x)
     up = ErrorScale.over([number for peak in bins for number in (peak.error, peak.allowed)], box.y)
-    lines = tuple(_line(group, i % COLOURS, joined, (across, up)) for i, group in enumerate(groups))
+    lines = tuple(_line(group, i % COLOURS, reading, (across, up)) for i, group in enumerate(groups))
     return Drawn(box, lines, _bound(bins, across, up), tuple(across.ticks()), tuple(up.ticks()))
 
 
-def _line(group: ErrorSeries, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> ChartLine:
+def _line(group: ErrorSeries, colour: int, reading: Reading, scales: tuple[PositionScale, ErrorScale]) -> ChartLine:
     across, up = scales
     points = tuple(
-        Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
+        Point(across.at(peak.position), up.at(peak.error), _words(group, peak, reading), _is_wrong(peak, reading))
         for peak in group.bins
     )
-    # a line between two points says that what lies between them was tried: bins that follow each other
-    numbers = [bin_of(peak.position) for peak in group.bins]
-    breaks = [i for i in range(1, len(points)) if numbers[i] > numbers[i - 1] + 1]
+    if not reading.joined:
+        return ChartLine("", points, colour)
+    # a log scale has no 0: a line to it would be a fall through every power of ten, which nobody measured
+    kinds = [peak.error == 0 for peak in group.bins]
+    gaps = _gaps([peak.position for peak in group.bins])
+    breaks = sorted({*gaps, *(i for i in range(1, len(points)) if kinds[i] != kinds[i - 1])})
     runs = [points[start:end] for start, end in pairwise([0, *breaks, len(points)])]
     path = "".join(_path([(point.x, point.y) for point in run]) for run in runs if len(run) > 1)
-    return ChartLine(path if joined else "", points, colour)
+    return ChartLine(path, points, colour)
 
 
-def _is_wrong(peak: Bin, joined: bool) -> bool:
-    return not peak.error <= peak.allowed if joined else peak.allowed < 0
+def _gaps(positions: Sequence[int]) -> list[int]:
+    """Return the indices of positions in front of which nobody tried a whole range, where no line may be."""
+    numbers = [bin_of(position) for position in positions]
+    return [i for i in range(1, len(numbers)) if numbers[i] > numbers[i - 1] + 1]
 
 
-def _words(group: ErrorSeries, peak: Bin, joined: bool) -> str:
-    allowed = f", allowed {short(peak.allowed)}" if joined else ""
-    return f"position {peak.position:,}: {short(peak.error)}{allowed} ({group.name})"
+def _is_wrong(peak: Bin, reading: Reading) -> bool:
+    if not reading.joined:
+        return peak.allowed < 0
+    return reading.fails and not peak.error <= peak.allowed
+
+
+def _words(group: ErrorSeries, peak: Bin, reading: Reading) -> str:
+    allowed = f", {reading.line} {reading.number(peak.allowed)}" if reading.joined else ""
+    return f"{reading.place} {peak.position:,}: {reading.number(peak.error)}{allowed} ({group.name})"
 
 
 def _bound(bins: Sequence[Bin], across: PositionScale, up: ErrorScale) -> str:
-    """Return the path of what is allowed: the least at each position that a curve has."""
+    """Return the path of what is allowed: the least at each position that a curve has, and nothing between others."""
     least: dict[int, float] = {}
     for peak in bins:
         if peak.allowed > 0 and isfinite(peak.allowed):
             least[peak.position] = min(peak.allowed, least.get(peak.position, peak.allowed))
-    places = [(across.at(position), up.at(least[position])) for position in sorted(least)]
-    # a path of one place shows nothing
-    if len(places) == 1:
-        places = [(across.edges[0], places[0][1]), (across.edges[1], places[0][1])]
-    return _path(places)
+    tried = sorted(least)
+    places = [(across.at(position), up.at(least[position])) for position in tried]
+    runs = [places[start:end] for start, end in pairwise([0, *_gaps(tried), len(places)])]
+    return "".join(_path(run if len(run) > 1 else _dash(run, across)) for run in runs)
+
+
+def _dash(run: Sequence[tuple[float, float]], across: PositionScale) -> list[tuple[float, float]]:
+    """Return a short line about a single place: a path of one place shows nothing."""
+    low, high = across.edges
+    return [(min(max(x + step, low), high), y) for x, y in run for step in (-DASH, DASH)]
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:

@@ -11,15 +11,17 @@ from posenc_export.common.markdown import count_of
 from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import Bin
 from posenc_export.read import Finding, FoundEncoding, Inspection, finding_words, parameters_in_words
-from posenc_export.show.pages.errors import Chart, ErrorSeries, chart_of
+from posenc_export.show.pages.errors import Chart, ErrorSeries, Reading, chart_of
 from posenc_export.show.pages.page import environment, template
 from posenc_export.show.pages.policy import policy
-from posenc_export.show.pages.scales import short
+from posenc_export.show.pages.scales import at_most
 from posenc_export.show.pages.texts import MOST, Room
 from posenc_export.show.scrolling import scrolling
 
 MARKS_OF_SEVERITIES = {"error": "fail", "warning": "skip", "note": "skip"}
 """The style of a finding, by its severity."""
+OF_ERRORS = ("off-formula", "half-noise")
+"""Findings on errors by position."""
 LAYERS = 64
 """Layers that are drawn."""
 ROW, CELL, LABEL = 26.0, 15.0, 190.0
@@ -82,8 +84,9 @@ def inspection_page(inspection: Inspection) -> str:
             advice=[advice_on(entry) for entry in inspection.findings],
             tiles=_tiles(inspection, named),
             layers=layers_of(named, inspection.attentions),
-            charts=[chart for encoding in named for chart in charts_of(encoding)],
-            short=short,
+            charts=[chart for encoding in named for chart in charts_of(encoding, inspection.findings)],
+            at_most=at_most,
+            count_of=count_of,
             most=MOST,
             policy=policy((), styles, {}),
             styles=[Markup(text) for text in styles],
@@ -116,7 +119,7 @@ def _tiles(inspection: Inspection, named: Sequence[FoundEncoding]) -> list[tuple
         ),
         (
             "against float64",
-            "not measured" if worst is None else short(worst[0]),
+            "not measured" if worst is None else at_most(worst[0]),
             "the largest error of a number that follows from positions" if worst is None else name_of(worst[1]),
         ),
         ("right up to", f"{min(ends):,}" if ends else "no end met", "positions along a dynamic axis"),
@@ -124,8 +127,13 @@ def _tiles(inspection: Inspection, named: Sequence[FoundEncoding]) -> list[tuple
     ]
 
 
-def charts_of(encoding: FoundEncoding) -> list[Chart]:
-    """Return the chart of an encoding's errors, or none where they were not measured or are all 0."""
+def charts_of(encoding: FoundEncoding, findings: Sequence[Finding] = ()) -> list[Chart]:
+    """Return the chart of an encoding's errors, or none where they were not measured or are all 0.
+
+    Args:
+        encoding: An encoding.
+        findings: Those of its file: without one on its errors, none of them is wrong.
+    """
     measured = encoding.errors
     if measured is None or not any(error > 0 for error in measured.errors):
         return []
@@ -135,24 +143,28 @@ def charts_of(encoding: FoundEncoding) -> list[Chart]:
         if number not in worst or error > worst[number].error:
             worst[number] = Bin(position, error, measured.bound)
     bins = tuple(worst[number] for number in sorted(worst))
-    return [chart_of(f"{name_of(encoding)} against float64", (ErrorSeries((name_of(encoding),), bins),), True)]
+    about = (measured.tensor or encoding.where, encoding.where)
+    fails = any(entry.name in OF_ERRORS and entry.where in about for entry in findings)
+    # without a finding nothing demands this: a line of `posenc inspect` says from which position on errors are larger
+    reading = Reading(line="allowed" if fails else "reported above", fails=fails, number=at_most)
+    return [chart_of(f"{name_of(encoding)} against float64", (ErrorSeries((name_of(encoding),), bins),), reading)]
 
 
 def layers_of(named: Sequence[FoundEncoding], count: int) -> LayerPicture | None:
-    """Return the picture of a file's layers; None where nothing has a name.
+    """Return the picture of a file's layers; None where nothing has a name, or no attention is in the file.
 
     Args:
         named: the encodings of the file.
         count: how many attentions it has.
     """
-    if not named:
+    if not named or not count:
         return None
     drawn = min(count, LAYERS)
     places = [LABEL + CELL * i for i in range(drawn + 1)]
     bands = tuple(_band(encoding, i, places) for i, encoding in enumerate(named))
     numbers = range(0, drawn, max(1, -(-drawn // 8)))
     ticks = ((places[0], "input"), *((places[1 + number], str(number)) for number in numbers))
-    return LayerPicture(places[-1] + CELL + 40, ROW * len(named) + 30, bands, ticks if drawn else ticks[:1])
+    return LayerPicture(places[-1] + CELL + 40, ROW * len(named) + 30, bands, ticks)
 
 
 def _band(encoding: FoundEncoding, index: int, places: Sequence[float]) -> Band:

@@ -8,6 +8,8 @@ from math import ceil, floor, isfinite, log2, log10
 
 import numpy as np
 
+from posenc_export.common.rounding import up
+
 FEW = 7
 """Ticks of a scale, at most."""
 APART = 24
@@ -21,7 +23,7 @@ class Box:
     width: float
     height: float
     left: float = 64
-    right: float = 14
+    right: float = 18
     top: float = 14
     bottom: float = 40
 
@@ -36,7 +38,7 @@ class Box:
         return self.top, self.height - self.bottom
 
 
-WIDE, NARROW = Box(960, 320), Box(346, 300, left=56, right=10)
+WIDE, NARROW = Box(960, 320), Box(346, 300, left=56)
 """The same chart for screens, and for phones: letters have the same size on both."""
 
 
@@ -145,6 +147,11 @@ def amount(number: int) -> str:
         if number >= size and number % size == 0:
             return f"{number // size}{letter}"
     return f"{number:,}"
+
+
+def at_most(number: float) -> str:
+    """Return a number in words of an inspection: two digits, rounded up."""
+    return up(number) if np.isfinite(number) else short(number)
 
 
 def short(number: float) -> str:

@@ -14,7 +14,6 @@ from posenc_export.show.pages.call_map import maps_of
 from posenc_export.show.pages.checks import checks_of
 from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.errors import charts_of
-from posenc_export.show.pages.scales import short
 from posenc_export.show.pages.snippets import loading_of
 from posenc_export.show.pages.texts import MOST
 from posenc_export.show.pages.tried import TO_TRY, TRIED, WORDS, has_grid, longest, runtimes_of, summary, tried_of
@@ -30,7 +29,7 @@ def shown(content: Content) -> Mapping[str, object]:
     result = content.result
     manifest, verdicts = result.manifest, result.verdicts
     # figures are made here, since templates should only lay out
-    charts, same = charts_of(verdicts)
+    charts, same = charts_of(verdicts, "place" if has_grid(manifest) else "position")
     calls = tried_of(manifest, verdicts)
     ran = runtimes_of(verdicts)
     mark = "fail" if failed(verdicts) else "pass" if ran else "skip"
@@ -58,7 +57,6 @@ def shown(content: Content) -> Mapping[str, object]:
         "graph": content.graph,
         "pictures": content.pictures,
         "unpictured": content.unpictured,
-        "short": short,
         "shape": _shape,
         "most": MOST,
     }
