@@ -3,17 +3,20 @@
 from dataclasses import replace
 from itertools import combinations
 from random import Random
+from typing import cast
 
 import numpy as np
 import pytest
 
-from posenc.ports import BATCH, SEQ, Port, Values
+from posenc.ports import BATCH, SEQ, Port, Positions, Start, Values, fixed
 from posenc_export.bundle.case import Case
 from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
+from posenc_export.proof.report.report import ReportParts
 from posenc_export.show.pages.call_map import maps_of
 from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.errors import DASH, MOST, charts_of
 from posenc_export.show.pages.scales import WIDE, ErrorScale, PositionScale
+from posenc_export.show.pages.shown import shown
 from posenc_export.show.pages.tried import summary, tried_of
 
 BINS = (Bin(0, 1e-7, 1e-6), Bin(1, 0.0, 1e-6), Bin(1000, 2e-7, 1e-6))
@@ -90,9 +93,9 @@ def test_what_is_allowed_at_a_place_alone_is_a_short_line() -> None:
     (chart,), _ = charts_of([row("ort-cpu", Curve("y", "reference", bins))])
     for drawn in chart.drawn:
         runs = [[float(place.split()[0]) for place in run.split("L")] for run in drawn.bound.split("M")[1:]]
-        assert [len(run) for run in runs] == [2, 2, 2]
-        assert all(drawn.box.x[0] <= start < end <= drawn.box.x[1] for start, end in runs)
-        assert all(end - start <= 2 * DASH for start, end in runs[1:])
+        assert [len(run) for run in runs] == [2, 3, 3]
+        assert all(drawn.box.x[0] <= run[0] < run[-1] <= drawn.box.x[1] for run in runs)
+        assert all(DASH <= run[-1] - run[0] <= 2 * DASH for run in runs[1:])
 
 
 def test_no_line_falls_to_an_error_of_0() -> None:
@@ -164,6 +167,23 @@ def test_a_call_that_is_refused_for_its_numbers_has_the_positions_of_its_tokens(
         tried_of(replace(content.result.manifest, inputs=(port,), cases=cases), []), key=lambda call: call.name
     )
     assert (right.positions, wrong.positions) == ("0 to 2", "0 to 1, each the number 2")
+
+
+def test_ports_say_a_range_once_and_large_numbers_with_commas(content: Content) -> None:
+    ports = (
+        Port("positions", (BATCH, SEQ), "int64", Positions(2**24)),
+        Port("start", (fixed(1),), "int64", Start(2**24)),
+        Port("x", (BATCH, fixed(3)), "float32", Values(-2048, 2048, strict=True)),
+    )
+    manifest = replace(content.result.manifest, inputs=ports, outputs=(), max_len=2048)
+    values = shown(replace(content, result=replace(content.result, manifest=manifest)))
+    rows = [(axes, carries) for _, _, axes, carries in cast(list[tuple[Port, str, str, str]], values["ports"])]
+    assert rows == [
+        ("batch (batch), seq (length)", "positions < 16,777,216"),
+        ("1", "start < 16,777,216"),
+        ("batch (batch), 3 (features)", "values in -2,048..2,048"),
+    ]
+    assert cast(ReportParts, values["parts"]).facts["validated up to length"] == "2,048"
 
 
 def test_calls_with_their_outcomes(content: Content) -> None:

@@ -231,7 +231,7 @@ def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
-        "validated up to length": str(manifest.max_len),
+        "validated up to length": f"{manifest.max_len:,}",
         "dtype": manifest.dtype,
         "opset": f"{manifest.opset} ({manifest.opset_reason}), IR version {manifest.ir_version}: {manifest.loads_on}",
         "rotary operator": manifest.rotary_op,

@@ -37,7 +37,7 @@ class Extent:
 
     def lies_in(self, box: Box) -> bool:
         """Whether nothing of it leaves what is drawn."""
-        return box.x[0] <= self.left and self.right <= box.width and box.top - 2 <= self.top and self.bottom <= box.y[1]
+        return box.x[0] <= self.left and self.right <= box.width and box.top - 4 <= self.top and self.bottom <= box.y[1]
 
 
 @dataclass(frozen=True)

@@ -246,13 +246,16 @@ def _bound(bins: Sequence[Bin], across: PositionScale, up: ErrorScale) -> str:
     tried = sorted(least)
     places = [(across.at(position), up.at(least[position])) for position in tried]
     runs = [places[start:end] for start, end in pairwise([0, *_gaps(tried), len(places)])]
-    return "".join(_path(run if len(run) > 1 else _dash(run, across)) for run in runs)
+    return "".join(_path(_widened(run, across)) for run in runs if run)
 
 
-def _dash(run: Sequence[tuple[float, float]], across: PositionScale) -> list[tuple[float, float]]:
-    """Return a short line about a single place: a path of one place shows nothing."""
+def _widened(run: Sequence[tuple[float, float]], across: PositionScale) -> list[tuple[float, float]]:
+    """Return places with some room on both sides where they are a single one, or nearly: else they show nothing."""
+    (first, start), (last, end) = run[0], run[-1]
+    if last - first >= DASH:
+        return [*run]
     low, high = across.edges
-    return [(min(max(x + step, low), high), y) for x, y in run for step in (-DASH, DASH)]
+    return [(max(first - DASH, low), start), *run, (min(last + DASH, high), end)]
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:

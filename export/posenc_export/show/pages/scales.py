@@ -24,7 +24,7 @@ class Box:
     height: float
     left: float = 64
     right: float = 18
-    top: float = 14
+    top: float = 18
     bottom: float = 40
 
     @property

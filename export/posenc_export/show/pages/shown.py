@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from posenc.ports import Port
-from posenc_export.bundle.carries import kind_of, limits_of, name_of
+from posenc.ports import Port, Values
+from posenc_export.bundle.carries import kind_of, name_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.judging.verdict import AGREES, Verdict, failed, worst
 from posenc_export.proof.report.report import parts_of
@@ -22,6 +23,8 @@ OUTCOMES = {"skip": "not validated", "fail": "FAILED", "pass": "passed"}
 """What a page says of a bundle, by how it came out."""
 UNCOMPARED = "nothing compared"
 """What it says where checks passed, and no runtime has run the files."""
+WHOLE = re.compile(r"(?<!\w)(?<!\d\.)\d{4,}(?!\w|\.\d)")
+"""A whole number that takes commas."""
 
 
 def shown(content: Content) -> Mapping[str, object]:
@@ -87,16 +90,16 @@ def _ports(manifest: Manifest) -> list[tuple[Port, str, str, str]]:
 
 
 def _axes(port: Port) -> str:
-    axes = (f"{axis} ({axis.kind})" for axis in port.axes)
+    # a fixed size of what is no features has that kind, too: it has no other
+    is_plain = not isinstance(port.carries, Values)
+    axes = (str(axis) if is_plain and not axis.name else f"{axis} ({axis.kind})" for axis in port.axes)
     return ", ".join(axes) or "none: a number"
 
 
 def _carries(port: Port) -> str:
-    """Return what a port carries, with the words for its limits that the C++ class has, too."""
-    name, limits = name_of(port.carries), limits_of(port)
-    # only ranges that must be kept: others say nothing of what is refused
-    bounds = f" from {limits.bounds[0]:g} to {limits.bounds[1]:g}" if limits.bounds else ""
-    return f"{name}{kind_of(port.carries).documented(port.carries, port)}{bounds}"
+    """Return what a port carries, with the words for its limits that the C++ class has, and commas in their numbers."""
+    words = f"{name_of(port.carries)}{kind_of(port.carries).documented(port.carries, port)}"
+    return WHOLE.sub(lambda number: f"{int(number[0]):,}", words)
 
 
 def _shape(sizes: Sequence[int]) -> str:
