@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from helpers.opened_pages import Scheme, opened, screenshot
 from posenc_export.proof.report.report import parts_of, report_markdown
 from posenc_export.show.pages.content import Content
 from posenc_export.show.pages.page import page_of
+from posenc_export.show.pages.picture import Picture, PictureAxis
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -182,9 +184,29 @@ def test_the_picture_is_chosen_and_read_by_keys(chromium: Browser, content: Cont
         label = page.locator("#picture-canvas").get_attribute("aria-label") or ""
         assert picture.title in label
         page.locator("#picture-choices").get_by_label("down").select_option(label=f"features ({picture.sides[2].size})")
-        assert f"{len(picture.sides[2].places)} of features down" in (
-            page.locator("#picture-canvas").get_attribute("aria-label") or ""
-        )
+        assert "features down (8)" in (page.locator("#picture-canvas").get_attribute("aria-label") or "")
+        assert view.said == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_picture_says_that_it_is_the_first_part(
+    chromium: Browser, content: Content, tmp_path: Path, width: int
+) -> None:
+    """Of 2,048 places the first ones are here, and of 8 heads some."""
+    few = PictureAxis("seq", "length", 2048, tuple(range(96))), PictureAxis("heads", "heads", 8, (0, 3, 7))
+    picture = Picture("y", "a", few, np.zeros((96, 3), np.float32))
+    file = tmp_path / "page.html"
+    file.write_text(page_of(replace(content, pictures=(picture,))), encoding="utf-8")
+    with opened(chromium, file, width=width) as view:
+        options = view.page.get_by_label("down").locator("option").all_inner_texts()
+        assert options == ["seq (the first 96 of 2,048)", "heads (3 of 8)"]
+        assert view.page.locator("#picture-down").inner_text() == options[0]
+        assert view.page.locator("#picture-across").inner_text() == options[1]
+        cells, ticks = (view.page.locator(f"#picture-{name}").bounding_box() for name in ("canvas", "rows"))
+        assert cells is not None
+        assert ticks is not None
+        assert abs(cells["y"] - ticks["y"]) < 2, "the first tick is at the first row"
+        assert abs(cells["height"] - ticks["height"]) < 2
         assert view.said == []
 
 

@@ -80,8 +80,9 @@
     element("picture-low").textContent = words(low);
     element("picture-middle").textContent = words((low + high) / 2);
     element("picture-high").textContent = words(high);
-    canvas.setAttribute("aria-label", `Heat map of ${picture.title}, in the call ${picture.case}: ${rows} of ${sides[shown.down].name} down, ` +
-      `${columns} of ${sides[shown.across].name} across, numbers from ${words(low)} to ${words(high)}`);
+    canvas.setAttribute("aria-label", `Heat map of ${picture.title}, in the call ${picture.case}: ` +
+      `${sides[shown.down].name} down (${extent(sides[shown.down])}), ${sides[shown.across].name} across ` +
+      `(${extent(sides[shown.across])}), numbers from ${words(low)} to ${words(high)}`);
   }
   // The place of a few cells along a side: the first, the last, and some between them that are not too near to either.
   function ticks(id, side, name) {
@@ -94,7 +95,7 @@
       text.style[id === "picture-rows" ? "top" : "left"] = `${100 * (i + .5) / count}%`;
       return text;
     }));
-    element(name).textContent = side.name;
+    element(name).textContent = side.places.length && side.places.length < side.size ? `${side.name} (${extent(side)})` : side.name;
   }
   function axes() {
     const { sides } = current();
@@ -107,7 +108,7 @@
   function read() {
     const { sides, values } = current();
     const [row, column] = shown.cell;
-    const place = sides.map((side, i) => `${side.name} ${side.places[i === shown.down ? row : i === shown.across ? column : shown.at[i]]}`);
+    const place = sides.map((side, i) => `${side.name} ${side.places[i === shown.down ? row : i === shown.across ? column : shown.at[i]].toLocaleString("en")}`);
     value.textContent = `${place.join(", ")}: ${words(values[index(sides, row, column)])}`;
   }
   function move(row, column) {
@@ -148,11 +149,18 @@
     shown.at = sides.map(() => 0);
     shown.cell = [0, 0];
   }
+  // How much of a side is here: all of it, the first places, or some.
+  function extent({ places, size }) {
+    const all = size.toLocaleString("en"), count = places.length.toLocaleString("en");
+    if (places.length === size) return all;
+    const follow = places.every((place, i) => place === places[0] + i);
+    return `${follow ? "the first " : ""}${count} of ${all}`;
+  }
   function controls() {
     const sides = pictures[shown.picture].sides, focus = document.activeElement?.closest("label")?.textContent;
     form.replaceChildren();
     if (pictures.length > 1) choice("picture", pictures.map((picture, i) => [picture.title, i]), shown.picture, (i) => { shown.picture = i; settle(); all(); });
-    const names = sides.map((side, i) => [`${side.name} (${side.size})`, i]);
+    const names = sides.map((side, i) => [`${side.name} (${extent(side)})`, i]);
     if (sides.length > 1) {
       choice("down", names, shown.down, (i) => { if (i === shown.across) shown.across = shown.down; shown.down = i; all(); });
       choice("across", names, shown.across, (i) => { if (i === shown.down) shown.down = shown.across; shown.across = i; all(); });
