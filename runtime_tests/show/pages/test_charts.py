@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from posenc.ports import BATCH, SEQ, Port, Positions, Start, Values, fixed
+from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Positions, Start, Values, fixed
 from posenc_export.bundle.case import Case
 from posenc_export.proof.judging.verdict import Bin, Comparison, Curve, Verdict
 from posenc_export.proof.report.report import ReportParts
@@ -128,7 +128,7 @@ def test_a_call_that_begins_below_0_ends_where_its_tokens_do(content: Content) -
         "q-seq1": (7, 8),
         "right": (0, 1),
     }
-    assert summary(tried, []) == "1 call of up to 2 tokens, positions up to 1, 5 calls that must be refused"
+    assert summary(tried, [], manifest) == "1 call of up to 2 tokens, positions up to 1, 5 calls that must be refused"
     for drawn in maps_of(tried):
         counts = {mark.names: mark.count is not None for mark in drawn.marks}
         assert counts == {"right": False, "at-65 at-64": True, "at-1": False, "at7 q-seq1": True}
@@ -167,6 +167,27 @@ def test_a_call_that_is_refused_for_its_numbers_has_the_positions_of_its_tokens(
         tried_of(replace(content.result.manifest, inputs=(port,), cases=cases), []), key=lambda call: call.name
     )
     assert (right.positions, wrong.positions) == ("0 to 2", "0 to 1, each the number 2")
+
+
+def test_the_longest_call_is_one_number_everywhere(content: Content) -> None:
+    """64 tokens beside as many in a cache are 128 along the axis of both; places of an image have no positions."""
+    cached = Port("mask", (BATCH, Axis("past+seq", "length")), "int64", Mask())
+    image = Port("x", (BATCH, Axis("height", "grid"), Axis("width", "grid")), "float32", Values())
+    tokens = Port("ids", (BATCH, SEQ), "int64", Values())
+    expected = {
+        (tokens, cached): (
+            "64 (128 along past+seq)",
+            "1 call of up to 64 (128 along past+seq) tokens, positions up to 127",
+        ),
+        (image,): ("12", "1 call of up to 12 places along a side"),
+    }
+    for inputs, (length, words) in expected.items():
+        sizes = {"seq": 64, "past": 64} if inputs[0] is tokens else {"height": 12, "width": 5}
+        case = Case("a", sizes, 0, 127 if inputs[0] is tokens else 11)
+        manifest = replace(content.result.manifest, inputs=inputs, cases=(case,))
+        values = shown(replace(content, result=replace(content.result, manifest=manifest, verdicts=())))
+        assert values["tried_words"] == words
+        assert cast(list[tuple[str, str, str]], values["tiles"])[-1][-1] == f"lengths up to {length}"
 
 
 def test_ports_say_a_range_once_and_large_numbers_with_commas(content: Content) -> None:

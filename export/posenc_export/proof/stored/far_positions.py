@@ -160,14 +160,13 @@ def _tried(context: Context, cut: Cut, block: int) -> FarResult:
         problem = _problem(context, cut, _call(cut, start, tokens))
         if problem:
             return FarResult((f"where its positions begin at {start:,}: {problem}",))
+    last_position = offset + starts[-1] + tokens - 1
     # the largest position of this call is the end itself
     start = (last + 1) * block
     answer = _answered(cut, _call(cut, start, end - offset + 1 - start))
     if answer:
         return FarResult((f"position {end:,}, where it must end: {answer}",))
-    return FarResult(
-        (), (f"positions up to {offset + starts[-1] + tokens - 1:,} in {len(starts)} calls, {end:,} refused",)
-    )
+    return FarResult((), (f"positions up to {last_position:,} in {len(starts)} short calls, position {end:,} refused",))
 
 
 def _call(cut: Cut, start: int, tokens: int) -> CutCall:

@@ -41,7 +41,7 @@ def shown(content: Content) -> Mapping[str, object]:
         "mark": mark,
         "status": UNCOMPARED if verdicts and mark == "skip" else OUTCOMES[mark],
         "is_validated": bool(verdicts),
-        "tiles": _tiles(manifest, verdicts, longest(calls)),
+        "tiles": _tiles(manifest, verdicts, longest(calls, manifest)),
         "manifest": manifest,
         "meanings": MEANINGS,
         "marks": MARKS,
@@ -51,7 +51,7 @@ def shown(content: Content) -> Mapping[str, object]:
         "same": same,
         "tried": calls,
         "tried_title": TRIED if ran else TO_TRY,
-        "tried_words": summary(calls, verdicts, has_grid(manifest)),
+        "tried_words": summary(calls, verdicts, manifest),
         "is_grid": has_grid(manifest),
         "maps": maps_of(calls),
         "outcomes": list(dict.fromkeys(call.outcome for call in calls)),
@@ -65,7 +65,7 @@ def shown(content: Content) -> Mapping[str, object]:
     }
 
 
-def _tiles(manifest: Manifest, verdicts: Sequence[Verdict], longest_call: int) -> list[tuple[str, str, str]]:
+def _tiles(manifest: Manifest, verdicts: Sequence[Verdict], longest_call: str) -> list[tuple[str, str, str]]:
     """Return the figures at the top: a name, a figure, and a line below it."""
     ran = [v for v in verdicts if v.check == AGREES and v.status != "skip"]
     compared = [c for v in ran for c in v.comparisons]
@@ -79,7 +79,7 @@ def _tiles(manifest: Manifest, verdicts: Sequence[Verdict], longest_call: int) -
         ),
         ("against eager", eager or "not compared", "the largest difference from the PyTorch module"),
         ("against float64", reference or "not compared", "the largest difference from the reference"),
-        ("cases", str(sum(not case.refused for case in manifest.cases)), f"lengths up to {longest_call:,}"),
+        ("cases", str(sum(not case.refused for case in manifest.cases)), f"lengths up to {longest_call}"),
     ]
 
 

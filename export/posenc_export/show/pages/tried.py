@@ -114,20 +114,29 @@ def has_grid(manifest: Manifest) -> bool:
     return any(axis.kind == "grid" for port in manifest.inputs for axis in port.dynamic.values())
 
 
-def longest(calls: Sequence[Tried]) -> int:
-    """Return the length of the longest call that need not be refused."""
-    return max((call.length for call in calls if not call.is_refusal), default=0)
+def longest(calls: Sequence[Tried], manifest: Manifest) -> str:
+    """Return the length of the longest call that need not be refused, and that with the tokens of a cache."""
+    length = max((call.length for call in calls if not call.is_refusal), default=0)
+    sums = {
+        (axis.size_in(case.sizes), str(axis))
+        for port in manifest.inputs
+        for axis in port.axes
+        for case in manifest.cases
+        if axis.is_length and axis.is_formula and not case.refused and {*axis.names} <= {*case.sizes}
+    }
+    whole, name = max(sums, default=(0, ""))
+    return f"{length:,}" + (f" ({whole:,} along {name})" if whole > length else "")
 
 
-def summary(calls: Sequence[Tried], verdicts: Sequence[Verdict], is_grid: bool = False) -> str:
+def summary(calls: Sequence[Tried], verdicts: Sequence[Verdict], manifest: Manifest) -> str:
     """Return in words how many calls there are, up to which length and position."""
     if not calls:
         return "no call was recorded"
     inside = [call for call in calls if not call.is_refusal]
     refused = len(calls) - len(inside)
     far = f", positions up to {max((call.last for call in inside), default=0):,}"
-    sizes = f"{longest(calls):,} {'places along a side' if is_grid else f'tokens{far}'}"
-    parts = [f"{count_of('call', len(inside))} of up to {sizes}"]
+    unit = "places along a side" if has_grid(manifest) else f"tokens{far}"
+    parts = [f"{count_of('call', len(inside))} of up to {longest(calls, manifest)} {unit}"]
     parts += [f"{count_of('call', refused)} that must be refused"] if refused else []
     count = runtimes_of(verdicts)
     return ", ".join(parts) + (f"; on {count_of('runtime', count)}" if count else "")
