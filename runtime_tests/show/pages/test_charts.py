@@ -166,7 +166,8 @@ def test_a_call_that_is_refused_for_its_numbers_has_the_positions_of_its_tokens(
     right, wrong = sorted(
         tried_of(replace(content.result.manifest, inputs=(port,), cases=cases), []), key=lambda call: call.name
     )
-    assert (right.positions, wrong.positions) == ("0 to 2", "0 to 1, each the number 2")
+    assert (right.positions, wrong.positions) == ("0 to 2", "0 to 1")
+    assert (right.fed, wrong.fed) == ("batch 1, seq 3", "batch 1, seq 2, every number 2")
 
 
 def test_the_longest_call_is_one_number_everywhere(content: Content) -> None:

@@ -45,14 +45,18 @@ class Tried:
 
     @property
     def positions(self) -> str:
-        """Its positions in words, and the number that each of them has, if that must be refused."""
-        of = "" if self.number is None else f", each the number {self.number:,}"
-        return f"{self.first:,} to {self.last:,}{of}"
+        """Its positions in words."""
+        return f"{self.first:,} to {self.last:,}"
+
+    @property
+    def fed(self) -> str:
+        """Its sizes in words, and the number for which it must be refused."""
+        return self.sizes + ("" if self.number is None else f", every number {self.number:,}")
 
     @property
     def words(self) -> str:
         """The call in words."""
-        return f"{self.name}: positions {self.positions}, {WORDS[self.outcome]}"
+        return f"{self.name}: {self.fed}, positions {self.positions}, {WORDS[self.outcome]}"
 
 
 def tried_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> list[Tried]:
