@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from helpers.in_process import InProcess, keep_torchlib
 from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
+from helpers.statuses import statuses_of
 from posenc.registry import Registry
 from posenc.scheme import SCHEMES, Scheme
 from posenc_export.cli import main
@@ -143,11 +144,13 @@ def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Run a `posenc` command in an empty folder."""
+    """Run a `posenc` command in an empty folder; its --help must know every status that comes of it."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args: str) -> Result:
-        return CliRunner().invoke(main, list(args), catch_exceptions=False)
+        result = CliRunner().invoke(main, list(args), catch_exceptions=False)
+        assert result.exit_code in statuses_of(args[0] if args else ""), result.output
+        return result
 
     return run
 

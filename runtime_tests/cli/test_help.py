@@ -10,8 +10,9 @@ import pytest
 
 import posenc
 from helpers.shared import ROOT, Cli
+from helpers.statuses import statuses_of
 from posenc_export.cli import main
-from posenc_export.cli.output.helping import STATUSES, epilog
+from posenc_export.cli.output.helping import ALWAYS, STATUSES, epilog
 from posenc_export.proof.runtimes import RUNTIMES
 
 COMMANDS = list(main.commands)
@@ -31,7 +32,9 @@ def test_the_version_names_what_a_bug_report_needs(cli: Cli) -> None:
 
 
 def test_every_page_says_what_exit_statuses_mean(cli: Cli) -> None:
-    assert [name for name in COMMANDS if "Exit status:" not in cli(name, "--help").output] == []
+    assert [name for name in COMMANDS if not {0, *ALWAYS} <= statuses_of(name)] == []
+    assert statuses_of("") == set(STATUSES)
+    assert "Exit status:" in cli("--help").output
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
@@ -83,6 +86,14 @@ def test_every_exit_status_is_explained_as_in_the_documents(cli: Cli, monkeypatc
     assert {int(status) for status in re.findall(r"^\| (\d+) \|", text, flags=re.MULTILINE)} == set(STATUSES)
 
 
-def test_an_epilog_has_no_part_that_is_empty() -> None:
-    assert epilog(["posenc x"]) == "\b\nExamples:\n  posenc x"
-    assert epilog(["posenc x"], [2]) == f"\b\nExamples:\n  posenc x\n\n\b\nExit status:\n  2   {STATUSES[2]}"
+def test_an_epilog_has_the_statuses_of_every_command_and_its_own() -> None:
+    always = "\n".join(f"  {status:<3} {words}" for status, words in ALWAYS.items())
+    assert epilog(["posenc x"], {}) == f"\b\nExamples:\n  posenc x\n\n\b\nExit status:\n{always}"
+    assert "\n  0   done\n  2   other words\n  5   " in epilog(["posenc x"], {0: "done", 2: "other words"})
+
+
+def test_a_help_names_only_options_that_its_command_has(cli: Cli) -> None:
+    for name, command in main.commands.items():
+        known = {word for parameter in command.params for word in (*parameter.opts, *parameter.secondary_opts)}
+        named = set(re.findall(r"with (--[\w-]+),", " ".join(cli(name, "--help").output.split())))
+        assert named <= known, name

@@ -23,7 +23,7 @@ from posenc_export.cli.commands.schemes import schemes
 from posenc_export.cli.commands.serve import serve
 from posenc_export.cli.commands.validate import validate
 from posenc_export.cli.options import SETTINGS, VERSION
-from posenc_export.cli.output.helping import CommandGroup, epilog
+from posenc_export.cli.output.helping import STATUSES, CommandGroup, epilog
 
 __all__ = ["export", "main"]
 
@@ -31,7 +31,7 @@ __all__ = ["export", "main"]
 @click.group(
     cls=CommandGroup,
     context_settings=SETTINGS,
-    epilog=epilog(["posenc export --dynamic", "posenc validate sinusoidal-dynamic", "posenc export --help"]),
+    epilog=epilog(["posenc export --dynamic", "posenc validate sinusoidal-dynamic", "posenc export --help"], STATUSES),
 )
 @VERSION
 def main() -> None:

@@ -130,13 +130,12 @@ TASK = choice(
     f"What the model is for: {', '.join(TASKS)}.  [default: what its config's architecture says]",
     metavar="TASK",
 )
-PROOF = choice(
-    "--proof",
-    get_args(Proof),
+PROOF_WORDS = (
     "Which calls are tried. full: all; quick: a few, together with as many tokens as three of the longest calls; "
-    "one: a single call, and no text is written.  "
-    "[default: quick for a whole model of more than a billion parameters, one with --no-validate, else full]",
+    "one: a single call, and no text is written.  [default: quick for a whole model of more than a billion parameters, "
 )
+PROOF = choice("--proof", get_args(Proof), f"{PROOF_WORDS}else full]")
+PROOF_OF_EXPORTS = choice("--proof", get_args(Proof), f"{PROOF_WORDS}one with --no-validate, else full]")
 SPEC = options(
     path(
         "--from-hf",

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
             "posenc cuda --save cuda.md",
             "posenc cuda --placement --scheme rope",
             "posenc cuda --device cpu --scheme rope --no-cpp --no-bench",
-        ]
+        ],
+        {0: "all that ran agreed", 1: "something did not", 3: "nothing could run here"},
     ),
 )
 @choice("--device", ["cuda", "cpu"], "What to prove; cpu rehearses the same rows where there is no GPU.", "cuda")
@@ -38,10 +39,7 @@ if TYPE_CHECKING:
 @path("--save", "Write the table as Markdown too.")
 @guarded
 def cuda(**values: Any) -> None:
-    """Prove every scheme on CUDA: each sample on each runtime, the C++ class, placement, device memory, and times.
-
-    Exit status: 0 all that ran agreed; 1 something did not; 3 nothing could run here.
-    """
+    """Prove every scheme on CUDA: each sample on each runtime, the C++ class, placement, device memory, and times."""
     from posenc_export.cli.output.tables import print_proofs
     from posenc_export.common.machine import facts
     from posenc_export.proof.cuda.table import headline, markdown, status_of

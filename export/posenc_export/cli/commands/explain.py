@@ -31,7 +31,6 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
     short_help="Say what a check of a report, or a finding, means, and what to do.",
     epilog=epilog(
         ["posenc explain", "posenc explain PE103", "posenc explain static-axis", "posenc explain PE202"],
-        [0, 2, 5],
         {0: "the words are printed"},
     ),
 )

@@ -10,7 +10,7 @@ from posenc_export.cli.declared import choice, named, number, path, several, swi
 from posenc_export.cli.options import (
     ASKED,
     CHECKED,
-    PROOF,
+    PROOF_OF_EXPORTS,
     SETTINGS,
     SPEC,
     SPOKEN,
@@ -22,7 +22,7 @@ from posenc_export.cli.options import (
     guarded,
 )
 from posenc_export.cli.output.ending import end, print_result
-from posenc_export.cli.output.helping import FILES, STATUSES, Command, epilog, options
+from posenc_export.cli.output.helping import EXPORTED, FILES, PROVED, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
 from posenc_export.common.errors import BadInput, decoded, printable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
             "posenc export --model my-llama --attention-op onnx",
             "posenc export package.module:Factory -i 'x: float32[batch, seq, 512]'",
         ],
-        STATUSES,
+        PROVED | EXPORTED,
     ),
 )
 @click.argument("scheme", required=False, shell_complete=complete_source)
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     switch("--no-validate", "Write the bundle without running it."),
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Calls with an array of more elements than this are not tried.", BUDGET),
-    PROOF,
+    PROOF_OF_EXPORTS,
     under="Validation",
 )
 @options(

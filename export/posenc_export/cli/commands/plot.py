@@ -24,7 +24,6 @@ from posenc_export.common.errors import bad_input
             "posenc plot --kind error --max-len 1000000 -o error.png",
             "posenc plot rope --kind exported -o exported.svg",
         ],
-        [0, 2, 5],
         {0: "the picture is written"},
     ),
 )

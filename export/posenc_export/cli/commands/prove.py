@@ -10,7 +10,7 @@ import click
 from posenc_export.cli.declared import named, number, path, real
 from posenc_export.cli.options import ASKED, CHECKED, PROOF, SETTINGS, SPEC, SPOKEN, TASK, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
-from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
+from posenc_export.cli.output.helping import ENCODING, PROVED, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, against_source
 from posenc_export.proof.planning.scope import BUDGET
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
             "posenc prove folder-of-optimum --model my-llama",
             "posenc prove optimized.onnx --against model.onnx",
         ],
-        STATUSES,
+        PROVED,
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))

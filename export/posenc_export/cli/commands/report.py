@@ -10,7 +10,7 @@ import click
 from posenc_export.cli.declared import switch
 from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
-from posenc_export.cli.output.helping import Command, epilog, options
+from posenc_export.cli.output.helping import PROVED, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
 from posenc_export.common.errors import decoded
 
@@ -36,7 +36,7 @@ PAGE = options(
             "posenc report sinusoidal-dynamic -o proof.html",
             "posenc report sinusoidal-dynamic --trust --require ort-cuda -o proof.html",
         ],
-        [0, 1, 2, 3, 5, 130],
+        PROVED,
     ),
 )
 @click.argument("bundle", type=click.Path(path_type=Path))

@@ -15,7 +15,7 @@ from posenc_export.cli.output.printing import console, print_json
 @click.command(
     context_settings=SETTINGS,
     short_help="List runtimes: which run here, and how to get the others.",
-    epilog=epilog(["posenc runtimes", "posenc runtimes --json"], [0, 2, 5], {0: "the list is printed"}),
+    epilog=epilog(["posenc runtimes", "posenc runtimes --json"], {0: "the list is printed"}),
 )
 @JSON
 @guarded

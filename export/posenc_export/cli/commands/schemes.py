@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     short_help="List schemes, with their parameters and defaults.",
     epilog=epilog(
         ["posenc schemes", "posenc schemes rope", "posenc schemes --site gallery"],
-        [0, 2, 5],
         {0: "the list is printed"},
     ),
 )

@@ -12,8 +12,6 @@ from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.common.errors import BadInput, decoded
 
-STATUSES = {0: "the site is written", 3: "onnxruntime-web is not here"}
-
 
 @click.command(
     context_settings=SETTINGS,
@@ -24,8 +22,7 @@ STATUSES = {0: "the site is written", 3: "onnxruntime-web is not here"}
             "posenc serve sinusoidal-dynamic --port 8000",
             "posenc serve sinusoidal-dynamic --site public",
         ],
-        [0, 2, 3, 5, 130],
-        STATUSES,
+        {0: "the site is written", 3: "onnxruntime-web is not here"},
     ),
 )
 @click.argument("bundle", type=click.Path(path_type=Path))

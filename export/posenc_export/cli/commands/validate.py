@@ -9,7 +9,7 @@ import click
 
 from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
-from posenc_export.cli.output.helping import Command, epilog
+from posenc_export.cli.output.helping import PROVED, Command, epilog
 from posenc_export.cli.output.progressing import progress
 
 
@@ -23,7 +23,7 @@ from posenc_export.cli.output.progressing import progress
             "posenc validate sinusoidal-dynamic --trust --require ort-cuda",
             "posenc validate sinusoidal-dynamic --json",
         ],
-        [0, 1, 2, 3, 5, 130],
+        PROVED,
     ),
 )
 @click.argument("bundle", type=click.Path(path_type=Path))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
 from posenc.registry import did_you_mean
 from posenc_export.cli.declared import Declared
 
-STATUSES = {
+ALWAYS = {
+    2: "wrong usage, or input that cannot be read",
+    5: "the tool itself failed: a full disk, no memory, a bug",
+    130: "stopped by Ctrl-C (141: by a closed pipe, 143: by SIGTERM)",
+}
+"""The exit statuses of every command: `common.errors` and `common.interrupts` set them."""
+PROVED = {
     0: "all that could run agreed",
     1: "something disagreed, or a check failed",
-    2: "wrong usage, or input that cannot be read",
     3: "a runtime given with --require did not run",
-    4: "the export itself failed",
-    5: "the tool itself failed: a full disk, no memory, a bug",
-    130: "stopped by Ctrl-C",
 }
-"""What --help says of exit statuses; `common.errors` and `common.interrupts` set them."""
+"""Those of a command that proves something."""
+EXPORTED = {4: "the export itself failed"}
+STATUSES = dict(sorted({**PROVED, **EXPORTED, **ALWAYS}.items()))
+"""All of them."""
 ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
 """Headings that several commands have."""
 EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")
@@ -94,8 +99,13 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def epilog(examples: Sequence[str], statuses: Iterable[int] = (), words: Mapping[int, str] = STATUSES) -> str:
-    """Return the text below the options: example lines, and exit statuses, some in words of the command's own."""
-    known = [f"  {status:<3} {words.get(status, STATUSES[status])}" for status in statuses]
-    parts = [["Examples:", *(f"  {example}" for example in examples)], ["Exit status:", *known] if known else []]
-    return "\n\n".join("\n".join(["\b", *part]) for part in parts if part)
+def epilog(examples: Sequence[str], statuses: Mapping[int, str]) -> str:
+    """Return the text below the options: example lines, and exit statuses.
+
+    Args:
+        examples: commands as they are typed.
+        statuses: in words, those of the command's own, and those of every command that mean more here.
+    """
+    known = [f"  {status:<3} {words}" for status, words in sorted({**ALWAYS, **statuses}.items())]
+    parts = [["Examples:", *(f"  {example}" for example in examples)], ["Exit status:", *known]]
+    return "\n\n".join("\n".join(["\b", *part]) for part in parts)
