@@ -1,5 +1,6 @@
 """Findings of `posenc inspect` have codes, and words that `posenc explain` prints."""
 
+import re
 from dataclasses import astuple
 
 import pytest
@@ -22,6 +23,16 @@ def test_each_text_says_something(entry: Explanation) -> None:
     assert remedy.endswith("."), code
     assert not failure.endswith("."), code
     assert all(len(text) > 20 and "\n" not in text for text in (asks, failure, remedy, example)), code
+
+
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+def test_an_extension_that_is_advised_says_where_the_file_goes() -> None:
+    texts = [entry.remedy for entry in finding_words()] + [page.read_text(encoding="utf-8") for page in PAGES]
+    advice = [words for text in texts for words in re.findall(r"posenc extend MODEL\.onnx[^`.]*(?:\.onnx)?", text)]
+    assert len(advice) >= 7
+    assert [words for words in advice if not words.endswith(" -o OUT.onnx")] == []
 
 
 def test_a_finding_has_the_code_of_its_name_and_the_usual_severity() -> None:

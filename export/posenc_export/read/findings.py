@@ -43,7 +43,7 @@ _finding(
         code="PE201",
         asks="Up to which length does the file give right positions, and does it refuse what is longer?",
         failure="The positions end there: a longer call is refused, with the error of the node that is named",
-        remedy="Cut calls to that length; or write more rows: posenc extend MODEL.onnx --max-len N.",
+        remedy="Cut calls to that length; or write more rows: posenc extend MODEL.onnx --max-len N -o OUT.onnx.",
         example="a table of 512 rows, made when the model was traced, of a model that was trained for 8192",
     ),
 )
@@ -54,7 +54,8 @@ _finding(
         code="PE202",
         asks="Does the file run beyond the last length at which its positions are right?",
         failure="A longer call gets wrong numbers and no error: positions are repeated, broadcast or read past the end",
-        remedy="Refuse longer calls in the program that runs it; or write more rows: posenc extend MODEL.onnx.",
+        remedy="Refuse longer calls in the program that runs it; or write more rows: posenc extend MODEL.onnx "
+        "--max-len N -o OUT.onnx.",
         example="a bias of 256 keys that is broadcast over 257, so that each key gets the bias of one",
     ),
 )
@@ -76,7 +77,7 @@ _finding(
         code="PE204",
         asks="Are the position numbers those of their closed form, in float64, up to the bound?",
         failure="From the named position on, numbers are off by more than the bound, which --fail-above changes",
-        remedy="Look where the angles are computed: in float64, or by posenc extend MODEL.onnx --exact.",
+        remedy="Look where the angles are computed: in float64, or by posenc extend MODEL.onnx --exact -o OUT.onnx.",
         example="angles in float32, off by 0.008 at position 131,071",
     ),
 )
@@ -88,7 +89,8 @@ _finding(
         asks="Are angles, or the logarithms of T5's distances, computed in float16 or bfloat16?",
         failure="A half holds whole numbers up to 2048 (bfloat16: 256): from the named position on, angles are noise; "
         "a distance on the edge between two rows gets the one or the other, as a runtime rounds",
-        remedy="Keep the nodes of the angles in float32 when converting; or posenc extend MODEL.onnx --exact.",
+        remedy="Keep the nodes of the angles in float32 when converting; or posenc extend MODEL.onnx --exact "
+        "-o OUT.onnx.",
         example="a whole model converted to bfloat16, positions included: position 257 is 256",
     ),
 )

@@ -17,6 +17,7 @@ from helpers.shared import Cli
 from posenc.spec import Positions, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.foreign.renaming import rename
 from posenc_export.proof.judging.verdict import AGREES, Verdict
 from posenc_export.proof.report.result import ValidateResult
 
@@ -99,14 +100,24 @@ def test_inputs_that_do_not_fit_are_said_in_a_line(tmp_path: Path, inputs: tuple
     ("positions", "words"),
     [
         ("implicit", r"no input of rope fits input_ids \(int32\): .* lacks q: .*; k: .*\. Is rope the right TARGET\?"),
-        # int32 is converted to the int64 of positions, and not to the floats of q
-        ("explicit", r"input_ids: int32.*, which rope has not: .*; say which it is: inputs=..input_ids=positions"),
+        # int32 is converted to the int64 of positions, but nothing in the file is q
+        ("explicit", r"input_ids: int32.*, which rope has not: .* lacks q: .*; k: .*\. Is rope the right TARGET\?"),
     ],
 )
 def test_an_input_is_named_for_what_it_can_be(tmp_path: Path, positions: Positions, words: str) -> None:
     file = embedding_file(tmp_path / "narrow.onnx", dtype=TensorProto.INT32)
     with pytest.raises(BadInput, match=words):
         posenc_export.prove(file, "rope", head_dim=8, positions=positions, runtimes="ort-cpu")
+
+
+def test_a_rename_that_is_advised_works(bundle: Path) -> None:
+    path = bundle / "model.onnx"
+    model = onnx.load(path)
+    rename(model.graph, {"x": "hidden", "start": "begin"})
+    onnx.save(model, path)
+    with pytest.raises(BadInput, match=r"which sinusoidal has not: .*; say which it is: inputs=..hidden=x"):
+        as_exported(path)
+    assert as_exported(path, "hidden=x").passed
 
 
 def test_an_input_that_the_file_has_dropped_is_lost(tmp_path: Path) -> None:
@@ -121,10 +132,10 @@ def test_an_input_that_the_file_has_dropped_is_lost(tmp_path: Path) -> None:
     assert row(result, AGREES).status == "fail"
 
 
-def as_exported(path: Path) -> ValidateResult:
+def as_exported(path: Path, *inputs: str) -> ValidateResult:
     """Prove a file as what the fixture `bundle` holds."""
     spec = Spec("dynamic", positions="offset", max_len=40)
-    return posenc_export.prove(path, "sinusoidal", spec=spec, d_model=8, runtimes="ort-cpu")
+    return posenc_export.prove(path, "sinusoidal", spec=spec, inputs=inputs, d_model=8, runtimes="ort-cpu")
 
 
 def test_our_own_file_passes_the_same_cases(bundle: Path) -> None:

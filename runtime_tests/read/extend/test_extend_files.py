@@ -242,3 +242,25 @@ def test_the_command_proves_the_new_file_against_a_target(tmp_path: Path, cli: C
     done = cli("extend", str(path), "--max-len", "48", "-o", str(out), *ports)
     assert done.exit_code == 0, done.output
     assert "ort-cpu" in done.output
+    refused = cli("extend", str(path), "--max-len", "48", "-o", str(out), "--force", *ports, "-p", "head_dim=8")
+    assert (refused.exit_code, "is an ONNX file" in refused.output) == (2, True)
+
+
+def test_parameters_are_those_of_the_target_without_another_scaling(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+
+    def take(*_: object, **settings: object) -> Extended:
+        given.append(settings["parameters"])
+        return Extended("a.onnx", "b.onnx", 0, (), (), (), (), 1024)
+
+    monkeypatch.setattr(posenc_export, "extend", take)
+    monkeypatch.setattr(posenc_export, "prove", take)
+    monkeypatch.setattr("posenc_export.cli.output.ending.print_result", lambda *_: None)
+    monkeypatch.setattr("posenc_export.cli.output.ending.end", lambda *_: None)
+    words = ("extend", "a.onnx", "--exact", "-o", "b.onnx", "--against", "rope")
+    assert cli(*words, "-p", "head_dim=64").exit_code == 0
+    assert cli(*words, "--rope-type", "yarn", "-p", "factor=4").exit_code == 0
+    assert given == [{}, {"head_dim": 64}, {"factor": 4.0}, {}]
+    assert "did you mean 'head_dim'" in cli(*words, "-p", "haed_dim=64").output

@@ -14,7 +14,7 @@ from posenc_export.cli.declared import named, number, path, real, switch
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
-from posenc_export.cli.text.sources import check_target, check_texts
+from posenc_export.cli.text.sources import ONNX, TextSource, check_target, check_texts
 from posenc_export.common.errors import bad_input, one_line
 
 MADE = options(
@@ -25,7 +25,7 @@ MADE = options(
         *("-p", "--param", "params"),
         multiple=True,
         metavar="KEY=VALUE",
-        help="A parameter of --rope-type, as factor=4.",
+        help="A parameter of --rope-type, as factor=4; without that option, one of --against, as head_dim=64.",
     ),
     named("--encoding", "Which encoding is meant, where there are several: a tensor, a node or a family."),
     switch("--exact", "Swap Sin and Cos for angle addition, which is exact at every position, in half precision, too."),
@@ -34,7 +34,7 @@ MADE = options(
     under="The new file",
 )
 PROVED = options(
-    named("--against", "Prove the new file against this, too; see posenc prove.", "TARGET"),
+    named("--against", "Prove the new file against this, too, as posenc prove does.", "TARGET"),
     click.option(*("-i", "--input", "inputs"), multiple=True, metavar="PORT", help="An input, for --against."),
     real(
         "--timeout",
@@ -79,6 +79,7 @@ def extend(model: Path, **values: Any) -> None:
         raise click.UsageError("-i gives the inputs of --against: give that, too")
     if values["against"] is not None:
         check_target(values["against"], values["inputs"])
+    of_target = _target_parameters(values)
     names = ("max_len", "rope_type", "encoding", "exact", "keep_rows", "force", "timeout", "memory")
     settings = {name: values[name] for name in names if values[name] is not None}
     result = posenc_export.extend(model, values["out"], parameters=_parameters(values), **settings)
@@ -90,12 +91,14 @@ def extend(model: Path, **values: Any) -> None:
         for line in extension_lines(result, bool(values["verbose"])):
             click.echo(one_line(line))
     if values["against"] is not None and result.passed:
-        _prove(values)
+        _prove(values, of_target)
     sys.exit(0 if result.passed else 1)
 
 
 def _parameters(values: Mapping[str, Any]) -> dict[str, object]:
     """Return the parameters of the rope type; raise BadInput for those that it does not take."""
+    if values["rope_type"] is None and values["against"] is not None:
+        return {}
     with bad_input():
         check_texts(values["params"])
         if not values["params"] or values["rope_type"] is None:
@@ -107,12 +110,26 @@ def _parameters(values: Mapping[str, Any]) -> dict[str, object]:
         return parse(values["params"], known, values["rope_type"])
 
 
-def _prove(values: Mapping[str, Any]) -> None:
+def _target_parameters(values: Mapping[str, Any]) -> dict[str, object]:
+    """Return the parameters of --against, where no --rope-type takes them; raise BadInput for unknown ones."""
+    against = values["against"]
+    if against is None or values["rope_type"] is not None:
+        return {}
+    with bad_input():
+        check_texts(values["params"])
+    if values["params"] and against.endswith(ONNX):
+        raise click.UsageError(f"-p is for schemes and modules: {against} is an ONNX file")
+    return TextSource(against, (), {}, values["params"], ()).parameters()
+
+
+def _prove(values: Mapping[str, Any], parameters: Mapping[str, object]) -> None:
     """Prove the new file against a target, and exit with the status of that."""
     import posenc_export
     from posenc_export.cli.output.ending import end, print_result
 
     known = {"max_len": values["max_len"]} if values["max_len"] else {}
-    result = posenc_export.prove(values["out"], values["against"], inputs=values["inputs"], **known)
+    result = posenc_export.prove(
+        values["out"], values["against"], inputs=values["inputs"], parameters=parameters, **known
+    )
     print_result(result, values["out"], values)
     end(result, values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from posenc.encoding import Encoding
 from posenc.ports import Port
-from posenc_export.common.arrays import INTEGERS
+from posenc_export.common.arrays import FLOATS, INTEGERS
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.foreign.derived import identifier
 from posenc_export.write.formats.onnx.foreign import FileValue, ForeignFile
@@ -58,7 +58,7 @@ def match(file: ForeignFile, target: str, encoding: Encoding, names: Names) -> M
         names: What the user says of names.
     """
     _check_names(file, target, encoding, names)
-    inputs = tuple(_inputs(file, target, encoding.inputs, names))
+    inputs = tuple(_inputs(file, target, encoding, names))
     outputs = tuple(_outputs(file, target, encoding.outputs, names))
     for kind, pair in (*(("input", pair) for pair in inputs), *(("output", pair) for pair in outputs)):
         if pair.value is not None and (wrong := _misfit(pair.port, pair.value)):
@@ -100,15 +100,16 @@ def _check_names(file: ForeignFile, target: str, encoding: Encoding, names: Name
                 raise BadInput(f"-i '{name}={own}': {side} has no {said!r}: it has {', '.join(known)}")
 
 
-def _inputs(file: ForeignFile, target: str, ports: Sequence[Port], names: Names) -> Iterator[Pair]:
+def _inputs(file: ForeignFile, target: str, encoding: Encoding, names: Names) -> Iterator[Pair]:
     """Yield a pair for each input of the target; raise BadInput for an input of the file that the target lacks."""
+    ports = encoding.inputs
     # the names of the target, as far as the user has said them
     by_port = _by_own_name(file.inputs, ports, names)
     known = {port.name for port in ports}
     by_port = _only_one_left(by_port, ports)
     for name, value in by_port.items():
         if name not in known:
-            raise BadInput(_unknown_input(file, target, value, [port for port in ports if port.name not in by_port]))
+            raise BadInput(_unknown_input(file, target, encoding, value, by_port))
     for port in ports:
         yield Pair(port, by_port.get(port.name))
 
@@ -133,16 +134,32 @@ def _by_own_name(values: Sequence[FileValue], ports: Sequence[Port], names: Name
     }
 
 
-def _unknown_input(file: ForeignFile, target: str, value: FileValue, free: Sequence[Port]) -> str:
+def _unknown_input(
+    file: ForeignFile, target: str, encoding: Encoding, value: FileValue, by_port: Mapping[str, FileValue]
+) -> str:
+    """Return what to do about an input of a file of which nobody has said what it is."""
+    free = [port for port in encoding.inputs if port.name not in by_port]
+    known = {port.name for port in encoding.inputs}
+    unknown = [theirs for name, theirs in by_port.items() if name not in known]
     takes = f"{file.path.name} takes {value.name}: {value}, which {target} has not"
     if not free:
         return f"{takes}: prove it against what takes it too"
-    expected = "; ".join(map(str, free))
-    fitting = [port for port in free if _is_converted(value, port)]
+    fitting = [port for port in free if _is_alike(value, port)]
     if not fitting:
-        kind = f"{value.name} ({value.dtype})"
-        return f"no input of {target} fits {kind}: {file.path.name} lacks {expected}. Is {target} the right TARGET?"
+        takes = f"no input of {target} fits {value.name} ({value.dtype})"
+    # data cannot be left out, and no name of an input makes one output two
+    lacking = [port for port in free if port.dtype in FLOATS and not any(_is_alike(one, port) for one in unknown)]
+    fewer = len(file.outputs) < len(encoding.outputs)
+    if not fitting or lacking or fewer:
+        ours = "; ".join(map(str, free if not fitting else lacking or encoding.outputs))
+        return f"{takes}: {file.path.name} lacks {ours}. Is {target} the right TARGET?"
+    expected = "; ".join(map(str, free))
     return f"{takes}: it has {expected}, which the file has not; say which it is: -i '{value.name}={fitting[0].name}'"
+
+
+def _is_alike(value: FileValue, port: Port) -> bool:
+    """Return whether a value of a file may be what a port says, if parameters of the target are other ones."""
+    return _is_converted(value, port) and (value.axes is None or len(value.axes) == len(port.axes))
 
 
 def _outputs(file: ForeignFile, target: str, ports: Sequence[Port], names: Names) -> Iterator[Pair]:
