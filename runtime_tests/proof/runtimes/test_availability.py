@@ -8,6 +8,7 @@ import pytest
 from helpers.shared import ROOT, Cli
 from posenc_export.common.install import EXTRAS, install_line
 from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.proof.runtimes.sessions import CPU_BUILD
 from posenc_models.asking.load import INSTALL
 
 
@@ -23,8 +24,8 @@ def test_the_requirements_of_extras_are_those_of_the_package() -> None:
 
 def test_every_runtime_is_listed_with_what_it_lacks(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_PATH", "/nowhere")
-    lines = cli("runtimes").output.splitlines()
-    assert [line.split()[0] for line in lines[:-1]] == list(RUNTIMES)
+    first, *lines = cli("runtimes").output.splitlines()
+    assert [line.split()[0] for line in lines] == list(RUNTIMES)
     rows = json.loads(cli("runtimes", "--json").output)["runtimes"]
     for line, row, runtime in zip(lines, rows, RUNTIMES.values(), strict=False):
         assert (row["name"], row["format"], row["device"]) == (runtime.name, runtime.format, runtime.device)
@@ -33,5 +34,7 @@ def test_every_runtime_is_listed_with_what_it_lacks(cli: Cli, monkeypatch: pytes
         assert row["found"] or row["lacks"] == runtime.left_out() != ""
     (web,) = (row for row in rows if row["name"] == "onnxruntime-web")
     assert (web["found"], "npm install" in web["lacks"]) == (False, True)
+    assert CPU_BUILD.endswith(install_line("cuda"))
+    assert all("pip install" in row["lacks"] for row in rows if "is a CPU build" in row["lacks"])
     found = sum(row["found"] for row in rows)
-    assert lines[-1].startswith(f"{found} of {len(RUNTIMES)} runtimes run here")
+    assert first.startswith(f"{found} of {len(RUNTIMES)} runtimes run here")

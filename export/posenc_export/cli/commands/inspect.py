@@ -33,7 +33,7 @@ OPEN = ("PE211", "PE212", "PE216")
 COUNTED = {
     "failed": "failed",
     "late": "not run to the end",
-    "unread": "could not be read",
+    "unread": "not inspected",
     "passed": "passed",
     "judged in part": "judged in part",
     "not judged": "not judged",
@@ -244,13 +244,10 @@ def _lines(answers: Sequence[FileAnswer], values: dict[str, Any], is_one: bool) 
 
     yield from () if is_one else _summary(answers)
     for answer in answers:
-        yield from () if is_one else ("",)
-        if answer.inspection is None:
-            yield f"Error: {answer.error}"
-        else:
-            yield from inspection_lines(
-                answer.inspection, _verdict(answer, answer.inspection, values), bool(values["verbose"])
-            )
+        if answer.inspection is not None:
+            verdict = _verdict(answer, answer.inspection, values)
+            yield from () if is_one else ("",)
+            yield from inspection_lines(answer.inspection, verdict, bool(values["verbose"]))
     yield from (f"written: {values[name]}" for name in ("plot", "html") if values[name] is not None)
 
 
@@ -282,7 +279,7 @@ def _summary(answers: Sequence[FileAnswer]) -> list[str]:
     for answer in answers:
         kind = _kind(answer)
         if kind == "unread":
-            lines.append(f"{answer.file}: cannot be read")
+            lines.append(answer.error)
         elif kind == "late":
             lines.append(f"{answer.file}: not run to its end: a limit ran out")
         elif kind == "failed":

@@ -135,15 +135,15 @@ def _table(columns: Sequence[str], widths: Sequence[int], numbers: Sequence[str]
 
 
 def print_runtimes(console: Console, found: Sequence[Availability]) -> None:
-    """Print a row for each runtime: its format, whether it runs here, and what the others lack."""
+    """Print how many runtimes run here, then a row for each: its format, and what those lack that do not."""
+    count = sum(one.found for one in found)
+    say(console, f"{count} of {len(found)} runtimes run here; what takes longer runs with --prove or --runtime NAME")
     width = max(len(one.name) for one in found)
     formats = max(len(one.format) for one in found)
     for one in found:
         here = "found" if one.found else "missing"
         lacks = f": {one.lacks}" if one.lacks else ""
         say(console, f"{one.name:<{width}}  {one.format:<{formats}}  {here}{lacks}", indent="    ")
-    count = sum(one.found for one in found)
-    say(console, f"{count} of {len(found)} runtimes run here; what takes longer runs with --prove or --runtime NAME")
 
 
 def print_comparisons(verdicts: Sequence[Verdict]) -> None:

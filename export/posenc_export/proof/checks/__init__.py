@@ -22,8 +22,8 @@ from posenc_export.proof.runtimes import Missing
 
 __all__ = ["CHECKS", "NOT_HELD", "Check", "CheckResult", "Context", "Stage", "Words", "check"]
 Stage = Literal["capture", "artifact", "runner"]
-NOT_HELD = "not held, since another program wrote the file"
-"""Why a check of what an export saw, or wrote, says nothing of a file of another program."""
+NOT_HELD = "not held, since this run did not export the file"
+"""Why a check of what an export saw, or wrote, says nothing of a file that is proved."""
 
 
 @dataclass(frozen=True)

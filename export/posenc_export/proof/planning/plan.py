@@ -50,8 +50,10 @@ def plan(scope: Scope) -> Plan:
     for candidate in _candidates(scope):
         case, reason = _fitted(scope, candidate)
         if reason:
-            words = f"that {reason} is refused ({TOO_LARGE})" if candidate.refused else f"{reason} is {TOO_LARGE}"
-            not_tried.append(f"{candidate.name}: {words}")
+            # the reason says the sizes, which are all that the name of a case says
+            not_tried.append(
+                f"that {reason} is refused ({TOO_LARGE})" if candidate.refused else f"{reason} is {TOO_LARGE}"
+            )
             continue
         cases.setdefault(case.name, _with_tolerances(encoding, case))
         if any(case.sizes[axis.name] != candidate.sizes[axis.name] for axis in scope.lengths):

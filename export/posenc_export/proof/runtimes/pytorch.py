@@ -27,7 +27,9 @@ def torch_cuda_missing() -> None:
     import torch
 
     if not torch.backends.cuda.is_built():
-        raise Missing(f"torch {torch.__version__} is a CPU build: install one with CUDA")
+        release = torch.__version__.partition("+")[0]
+        words = f"on Linux, pip install --force-reinstall torch=={release} brings one with CUDA"
+        raise Missing(f"torch {torch.__version__} is a CPU build: {words}")
     if not torch.cuda.is_available():
         raise Missing("torch finds no CUDA device: no NVIDIA driver, or no GPU")
 

@@ -7,8 +7,10 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from posenc_export.common.install import install_line
+
 CUDA = "CUDAExecutionProvider"
-CPU_BUILD = "this onnxruntime is a CPU build: install onnxruntime-gpu"
+CPU_BUILD = f"this onnxruntime is a CPU build: pip uninstall onnxruntime, then {install_line('cuda')}"
 """Why no session uses CUDA, where the provider is not there."""
 
 
