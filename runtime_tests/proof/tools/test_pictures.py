@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Values, fixed
 from posenc.scheme import SCHEMES, scheme
 from posenc.spec import Spec
 from posenc_export.show.plots.encodings import argument_of, called, drawn, encoding_of
-from posenc_export.show.plots.heat import heatmap
+from posenc_export.show.plots.heat import SMALL, Canvas, heatmap
 from posenc_export.show.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_encodings
 from posenc_export.show.plots.sheet import sheet_of
 
@@ -85,7 +86,7 @@ def test_rows_of_distances_are_for_scores() -> None:
     made = encoding(rows, (q, k), port("rows", fixed(1, "batch"), length, fixed(2)))
     sheet = sheet_of(called(made, None))
     assert kind_of_encodings([made]) == BIASES
-    assert (sheet.down, sheet.amount) == ("seq+seq_k", "128 rows")
+    assert (sheet.down, sheet.amount) == ("row, one for each distance", "128 rows")
     assert kind_of_encodings([encoding(lambda q: q, (q,), q)]) == TABLES
 
 
@@ -159,6 +160,37 @@ def test_a_window_is_drawn_as_it_was_trained_and_one_number_a_row_as_steps() -> 
     assert (axes.get_xlabel(), len(axes.lines), len(axes.images)) == ("position", 1, 0)
     heights = np.asarray(axes.lines[0].get_ydata(), np.float64)
     assert (len(heights), heights.min()) == (128, 1.0)
+
+
+def test_the_usual_window_is_drawn_as_a_scheme_has_it() -> None:
+    assert {array.shape[-2:] for _, array in drawn("swin_bias", None, {}).outputs} == {(49, 49)}
+
+
+def test_factors_that_grow_after_thousands_of_positions_are_drawn_up_to_where_they_grow() -> None:
+    figure = Figure()
+    heatmap(figure, "attention_temperature", None, {})
+    (axes,) = figure.axes
+    heights = np.asarray(axes.lines[0].get_ydata(), np.float64)
+    assert len({*heights}) == 16
+    assert axes.get_title() == "attention_temperature: 131,072 positions"
+    few = Figure()
+    heatmap(few, "attention_temperature", 128, {})
+    assert np.shape(few.axes[0].lines[0].get_ydata()) == (128,), "as many as were asked for"
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("canvas", [None, SMALL])
+def test_no_word_of_a_picture_is_cut(name: str, canvas: Canvas | None) -> None:
+    """Neither of the picture on a page, nor of that of the command below it."""
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    heatmap(figure, name, None, SCHEMES[name].samples[0] if canvas else {}, canvas)
+    figure.savefig(BytesIO(), dpi=figure.dpi)
+    width, height = figure.get_size_inches() * figure.dpi
+    texts = [*figure.texts, *(text for one in figure.axes for text in (one.title, one.xaxis.label, one.yaxis.label))]
+    boxes = {text.get_text(): text.get_window_extent() for text in texts if text.get_text()}
+    cut = [words for words, box in boxes.items() if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height]
+    assert cut == []
+    assert "{" not in "".join(boxes)
 
 
 def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.memory import check_room
-from posenc.parameters import REQUIRED
+from posenc.parameters import REQUIRED, defaults
 from posenc.ports import Array, Axis, Floats, Port, Values, axes_of, carrying
 from posenc.scheme import SCHEMES, Scheme, build
 from posenc.spec import Method, Mode, Spec
@@ -34,6 +34,10 @@ WINDOWS: Mapping[int, tuple[int, ...]] = {2: (6, 8)}
 
 Height and width differ, so that a picture shows which axis is which.
 """
+MORE = 2**17
+"""Positions of numbers that are the same at thousands of them."""
+PLACES = 1000
+"""A length at which 2 n, 2 n - 1 and n + 1 are told apart."""
 OTHERS = {"batch": 1, "heads": 4, "features": 64}
 Parameters = Mapping[str, object]
 
@@ -55,8 +59,27 @@ class DrawnCall:
 
 
 def drawn(scheme: str, max_len: int | None, parameters: Parameters) -> DrawnCall:
-    """Call the encoding of a scheme that shows it best; raise ValueError, in one line, where it has none."""
-    return called(encoding_of(SCHEMES[scheme], max_len, parameters), max_len, parameters.get("window"))
+    """Call the encoding of a scheme that shows it best; raise ValueError, in one line, where it has none.
+
+    Of numbers that are the same at the usual positions, more positions are drawn.
+    """
+    record = SCHEMES[scheme]
+    window = {**defaults(record.parameters), **parameters}.get("window")
+    call = called(encoding_of(record, max_len, parameters), max_len, window)
+    is_flat = max_len is None and _shows_one_number(call)
+    return called(encoding_of(record, MORE, parameters), MORE, window) if is_flat else call
+
+
+def _shows_one_number(call: DrawnCall) -> bool:
+    """Whether a call gives one number at each position, the same at all of them."""
+    return all(array.size == max(array.shape) and (array == array.flat[0]).all() for _, array in call.outputs)
+
+
+def has_distances(port: Port, encoding: Encoding) -> bool:
+    """Whether a port has a row for each distance of two places: 2 n or 2 n - 1 rows of n places."""
+    # every axis of the inputs has n places
+    sizes = {axis.name: PLACES for axis in axes_of(encoding.inputs)}
+    return any(axis.size_in(sizes) in (2 * PLACES - 1, 2 * PLACES) for axis in port.axes if axis.name)
 
 
 def called(encoding: Encoding, max_len: int | None, window: object = None) -> DrawnCall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from posenc_export.show.plots.sheet import Sheet, sheet_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Formatter
 
 DPI = 120
 MAX_ROWS = 1024
@@ -45,20 +47,31 @@ def heatmap(
     """Draw the outputs of an encoding: positions x features, or maps of a grid, or of queries x keys."""
     call = drawn(scheme, max_len, parameters)
     sheet = sheet_of(call)
-    shown = [_thin(panel.values, sheet.square) for panel in sheet.panels]
-    title = f"{named(scheme, parameters)}: {sheet.amount}{_mean(shown[0], sheet)}{', of ones' if call.fill else ''}"
-    if len(shown) == 1 and shown[0].shape[1] == 1:
-        _curve(figure, shown[0][:, 0], sheet, title)
+    ones = ", of ones" if call.fill else ""
+    values = sheet.panels[0].values
+    if len(sheet.panels) == 1 and values.shape[1] == 1:
+        _curve(figure, values[:, 0], sheet, f"{named(scheme, parameters)}: {sheet.amount}{ones}")
         return
-    places, bar = _in_pixels(figure, sheet, shown[0].shape, canvas or Canvas(), title)
+    shown = [_thin(panel.values, sheet.square) for panel in sheet.panels]
+    title = f"{named(scheme, parameters)}: {sheet.amount}{_mean(shown[0], sheet)}{ones}"
+    places, bar, label = _in_pixels(figure, sheet, shown[0].shape, canvas or Canvas(), title)
     low, high, colours = _scale(shown)
     for i, (axes, values) in enumerate(zip(places, shown, strict=True)):
         extent = _extent(sheet.panels[i].values.shape, sheet.ends)
         image = axes.imshow(
             values, extent=extent, aspect="auto", cmap=colours, vmin=low, vmax=high, interpolation="nearest"
         )
-        _write(axes, i, sheet)
-    figure.colorbar(image, cax=bar, label="value")
+        _write(axes, i, sheet, label)
+    figure.colorbar(image, cax=bar, label="value", format=_numbers())
+
+
+def _numbers() -> Formatter:
+    """Return what writes the numbers of a colour bar: a power of ten stands above it, as its name has little room."""
+    from matplotlib.ticker import ScalarFormatter
+
+    numbers = ScalarFormatter()
+    numbers.set_powerlimits((-3, 4))
+    return numbers
 
 
 def _curve(figure: Figure, numbers: Floats, sheet: Sheet, title: str) -> None:
@@ -76,6 +89,9 @@ def named(scheme: str, parameters: Parameters) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str) and value.startswith("{"):
+        # an object of JSON: its names, as its numbers would fill the title
+        return ", ".join(json.loads(value))
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -125,8 +141,8 @@ def _extent(shape: tuple[int, ...], ends: tuple[float, float]) -> tuple[float, f
     return -0.5, columns - 0.5, ends[1] + half, ends[0] - half
 
 
-def _write(axes: Axes, i: int, sheet: Sheet) -> None:
-    """Label the sides of map i: the left side in the first column, the lower side in the last row."""
+def _write(axes: Axes, i: int, sheet: Sheet, label: str) -> None:
+    """Label the sides of map i: the left side in the first column, the lower side, by a label, in the last row."""
     from matplotlib.ticker import MaxNLocator
 
     for split in sheet.splits:
@@ -135,15 +151,15 @@ def _write(axes: Axes, i: int, sheet: Sheet) -> None:
     axes.set_title(sheet.panels[i].title, fontsize="small", pad=3)
     across = _in_a_row(len(sheet.panels))
     first, last = i % across == 0, i + across >= len(sheet.panels)
-    axes.set_xlabel(sheet.across if last else "")
+    axes.set_xlabel(label if last else "")
     axes.set_ylabel(sheet.down if first else "")
     axes.tick_params(labelleft=first, labelbottom=last)
 
 
 def _in_pixels(
     figure: Figure, sheet: Sheet, shape: tuple[int, ...], canvas: Canvas, title: str
-) -> tuple[list[Axes], Axes]:
-    """Return the axes of the maps, in which a cell has whole pixels, and the axes of the colour bar.
+) -> tuple[list[Axes], Axes, str]:
+    """Return the axes of the maps, in which a cell has whole pixels, those of the colour bar, and the lower label.
 
     Cells of 1.6 pixels would be drawn as one or two, in stripes that the table does not have.
     """
@@ -154,7 +170,10 @@ def _in_pixels(
     wide, high = across * (width + BESIDE) - BESIDE, down * (height + BETWEEN) - BETWEEN
     lines = textwrap.wrap(title, LETTERS * (wide + LEFT + RIGHT) // DPI)
     above = ABOVE + LINE * (len(lines) - 1) + (LINE if sheet.panels[0].title else 0)
-    whole = (wide + LEFT + RIGHT, high + BELOW + above)
+    # the label stands below the middle of the maps: what is wider on the right is of no use to it
+    label = textwrap.wrap(sheet.across, LETTERS * (wide + LEFT) // DPI)
+    below = BELOW + LINE * (len(label) - 1)
+    whole = (wide + LEFT + RIGHT, high + below + above)
     # matplotlib must not move what is placed to the pixel
     figure.set_layout_engine("none")
     figure.set_dpi(DPI)
@@ -167,7 +186,7 @@ def _in_pixels(
     corners = [divmod(i, across) for i in range(count)]
     places = [box(LEFT + x * (width + BESIDE), y * (height + BETWEEN), width, height) for y, x in corners]
     figure.suptitle("\n".join(lines), y=1 - 12 / whole[1], va="top", fontsize="large")
-    return places, box(LEFT + wide + 20, 0, 20, high)
+    return places, box(LEFT + wide + 20, 0, 20, high), "\n".join(label)
 
 
 def _in_a_row(count: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc.encoding import NoTables
 from posenc.ports import Axis, Floats, Integers, Port, Positions, carrying
-from posenc_export.show.plots.encodings import DrawnCall
+from posenc_export.show.plots.encodings import DrawnCall, has_distances
 
 MAPS = 8
 """The largest number of maps: of heads, or of features."""
@@ -124,7 +124,7 @@ def _rows(call: DrawnCall, places: tuple[int, ...]) -> Sheet:
     across = _columns(call, outputs, [table.shape[1] for table in tables])
     down = _down(call, places)
     word = "values" if numbers else "positions" if down.startswith("position") else "rows"
-    return Sheet((Panel(values),), down, across, ends, f"{len(values)} {word}", splits)
+    return Sheet((Panel(values),), down, across, ends, f"{len(values):,} {word}", splits)
 
 
 def _table(port: Port, array: Floats) -> Floats:
@@ -151,6 +151,8 @@ def _down(call: DrawnCall, places: tuple[int, ...]) -> str:
     for port in carrying(call.encoding.inputs, Positions):
         count = port.axes[0].size
         return "position" if count is None else f"position p, on each of {count} axes: ({', '.join('p' * count)})"
+    if has_distances(call.outputs[0][0], call.encoding):
+        return "row, one for each distance"
     axes = [call.outputs[0][0].axes[i] for i in places]
     names = [axis.name for axis in axes if axis.name]
     return "position" if len(names) < len(axes) else " by ".join(names)
