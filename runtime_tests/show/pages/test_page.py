@@ -200,8 +200,8 @@ def test_the_picture_says_that_it_is_the_first_part(
     with opened(chromium, file, width=width) as view:
         options = view.page.get_by_label("down").locator("option").all_inner_texts()
         assert options == ["seq (the first 96 of 2,048)", "heads (3 of 8)"]
-        assert view.page.locator("#picture-down").inner_text() == options[0]
-        assert view.page.locator("#picture-across").inner_text() == options[1]
+        part = view.page.locator("#picture-part").inner_text()
+        assert part == "Shown: seq, the first 96 of 2,048; heads, 3 of 8."
         cells, ticks = (view.page.locator(f"#picture-{name}").bounding_box() for name in ("canvas", "rows"))
         assert cells is not None
         assert ticks is not None

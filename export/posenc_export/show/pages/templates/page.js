@@ -95,13 +95,15 @@
       text.style[id === "picture-rows" ? "top" : "left"] = `${100 * (i + .5) / count}%`;
       return text;
     }));
-    element(name).textContent = side.places.length && side.places.length < side.size ? `${side.name} (${extent(side)})` : side.name;
+    element(name).textContent = side.name;
   }
   function axes() {
     const { sides } = current();
     ticks("picture-rows", sides[shown.down], "picture-down");
     const across = shown.across === shown.down ? { places: [], name: "" } : sides[shown.across];
     ticks("picture-columns", across, "picture-across");
+    const parts = sides.filter((side) => side.places.length < side.size).map((side) => `${side.name}, ${extent(side)}`);
+    element("picture-part").textContent = parts.length ? `Shown: ${[...new Set(parts)].join("; ")}.` : "";
   }
   const words = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(3))) : "masked, or no number");
 
