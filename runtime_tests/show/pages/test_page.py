@@ -99,6 +99,7 @@ def test_a_page_of_files_that_no_runtime_ran_does_not_say_that_they_passed(
         assert view.page.locator("#tried h2").inner_text() == "What would be tried"
         assert "runtime" not in view.page.locator("#tried p").first.inner_text()
         assert view.page.locator("#checks .mark").count() > 0
+        assert view.page.locator(".tiles dd").first.inner_text() == "none ran"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

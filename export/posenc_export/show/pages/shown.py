@@ -74,7 +74,7 @@ def _tiles(manifest: Manifest, verdicts: Sequence[Verdict], longest_call: str) -
     return [
         (
             "runtimes",
-            f"{agreed} of {len(ran)} agree",
+            f"{agreed} of {len(ran)} agree" if ran else "none ran",
             ", ".join(v.subject for v in ran[:4]) + (", ..." if len(ran) > 4 else ""),
         ),
         ("against eager", eager or "not compared", "the largest difference from the PyTorch module"),
