@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
 from posenc_export.common.errors import BadInput, path_of, worded
+from posenc_export.common.notebooks import PAGES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,6 +53,15 @@ if TYPE_CHECKING:
     Source: TypeAlias = str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]
 
 __all__ = ["__version__", "bench", "export", "extend", "inspect", "load", "prove", "report", "target", "validate"]
+
+
+def _inspection_in_notebook(inspection: Inspection) -> str:
+    from posenc_export.show.pages import inspection_in_notebook
+
+    return inspection_in_notebook(inspection)
+
+
+PAGES["Inspection"] = _inspection_in_notebook
 
 
 def in_python(message: str) -> str:

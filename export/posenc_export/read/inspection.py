@@ -11,7 +11,8 @@ from typing import Literal
 
 from posenc.formulas.families import FAMILIES, Family, Traits
 from posenc.formulas.fitting import Parameter
-from posenc_export.common.markdown import count_of, html, html_lines
+from posenc_export.common.markdown import count_of
+from posenc_export.common.notebooks import html_of
 
 SCHEMA_VERSION = 1
 """The version of what --json prints, whose fields docs/reference/inspection.schema.json describes."""
@@ -298,22 +299,8 @@ class Inspection:
         return tuple(encoding for encoding in self.encodings if encoding.family != "not recognised")
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show: the verdict, the findings, and the encodings with their largest errors."""
-        found = [(entry.code, entry.severity, f"{entry.where}: {entry.detail}") for entry in self.findings]
-        held = [
-            (
-                one.family,
-                one.name,
-                one.scheme,
-                ", ".join(map(str, one.layers)),
-                "" if one.error is None else f"{one.error:.2g}",
-            )
-            for one in self.encodings
-        ]
-        parts = [html_lines([f"{self.file}: {self.verdict}", *([self.stopped] if self.stopped else [])])]
-        parts += [html(("code", "severity", "finding"), found)] if found else []
-        columns = ("encoding", "form", "scheme", "layers", "error against float64")
-        return "\n".join([*parts, *([html(columns, held)] if held else [])])
+        """Return what notebooks show: the page of `posenc inspect --html`."""
+        return html_of(self)
 
     @property
     def is_late(self) -> bool:

@@ -95,8 +95,24 @@ def test_nothing_of_a_file_is_markup(chromium: Browser, tmp_path: Path) -> None:
     with opened(chromium, file) as view:
         assert view.page.locator("h1").inner_text() == HOSTILE
         assert (view.said, view.page.locator("img").count()) == ([], 0)
-    assert HOSTILE not in hostile._repr_html_()
-    assert all(entry.detail in FULL._repr_html_() for entry in FULL.findings)
+    shown = hostile._repr_html_()
+    assert HOSTILE not in shown
+    file.write_text(shown, encoding="utf-8")
+    with opened(chromium, file) as view:
+        frame = view.page.frame_locator("iframe")
+        assert frame.locator("h1").inner_text() == HOSTILE
+        assert (view.said, view.page.locator("img").count(), frame.locator("img").count()) == ([], 0, 0)
+
+
+def test_a_notebook_shows_the_page(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "notebook.html"
+    file.write_text(FULL._repr_html_(), encoding="utf-8")
+    with opened(chromium, file) as view:
+        assert view.page.locator("p").first.inner_text() == f"{FULL.file}: {FULL.verdict}"
+        shown = view.page.frame_locator("iframe").locator("body").inner_text()
+        (tmp_path / "page.html").write_text(inspection_page(FULL), encoding="utf-8")
+    with opened(chromium, tmp_path / "page.html") as view:
+        assert view.page.locator("body").inner_text().split() == shown.split()
 
 
 def test_a_file_without_encodings_has_a_page() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from posenc_export.common.markdown import count_of
+from posenc_export.common.markdown import count_of, html_lines
 from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import Bin
 from posenc_export.read import Finding, FoundEncoding, Inspection, finding_words, parameters_in_words
@@ -22,6 +22,8 @@ MARKS_OF_SEVERITIES = {"error": "fail", "warning": "skip", "note": "skip"}
 """The style of a finding, by its severity."""
 OF_ERRORS = ("off-formula", "half-noise")
 """Findings on errors by position."""
+FRAME = "width: 100%; height: 40rem; border: 0"
+"""The style of the frame in which a notebook shows a page."""
 LAYERS = 64
 """Layers that are drawn."""
 ROW, CELL, LABEL = 26.0, 15.0, 190.0
@@ -92,6 +94,13 @@ def inspection_page(inspection: Inspection) -> str:
             styles=[Markup(text) for text in styles],
         )
     )
+
+
+def inspection_in_notebook(inspection: Inspection) -> str:
+    """Return the verdict, and the page in a frame: its styles, and what a file calls its tensors, stay in there."""
+    page = escape(inspection_page(inspection))
+    frame = f'<iframe title="positions in an ONNX file" sandbox style="{FRAME}" srcdoc="{page}"></iframe>'
+    return f"{html_lines([f'{inspection.file}: {inspection.verdict}'])}\n{frame}"
 
 
 def name_of(encoding: FoundEncoding) -> str:
