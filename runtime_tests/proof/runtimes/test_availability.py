@@ -1,6 +1,7 @@
 """`posenc runtimes`: what runs here, and how to get the rest; and the words for how to install."""
 
 import json
+import re
 import tomllib
 
 import pytest
@@ -38,3 +39,10 @@ def test_every_runtime_is_listed_with_what_it_lacks(cli: Cli, monkeypatch: pytes
     assert all("pip install" in row["lacks"] for row in rows if "is a CPU build" in row["lacks"])
     found = sum(row["found"] for row in rows)
     assert first.startswith(f"{found} of {len(RUNTIMES)} runtimes run here")
+
+
+def test_an_old_onnxruntime_is_told_how_it_becomes_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnxruntime.InferenceSession", object)
+    assert re.search(
+        "1.24 and newer do: pip install --upgrade onnxruntime(-gpu)?$", RUNTIMES["cuda-placement"].left_out()
+    )

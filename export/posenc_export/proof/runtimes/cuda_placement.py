@@ -34,7 +34,9 @@ def check_placement() -> None:
     import onnxruntime
 
     if not hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
-        raise Missing(f"{cuda_stubs.release()} does not say where nodes run: 1.24 or newer does")
+        known = cuda_stubs.release()
+        newer = f"pip install --upgrade {known.partition(' ')[0]}"
+        raise Missing(f"{known} does not say where nodes run, 1.24 and newer do: {newer}")
     if has_nvidia_driver():
         ort_cuda_missing()
     else:
