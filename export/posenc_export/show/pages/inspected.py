@@ -26,8 +26,8 @@ FRAME = "width: 100%; height: 40rem; border: 0"
 """The style of the frame in which a notebook shows a page."""
 LAYERS = 64
 """Layers that are drawn."""
-ROW, CELL, LABEL = 26.0, 15.0, 190.0
-"""Units of the picture of layers: the height of a row, the width of a layer, and that of the names."""
+ROW, CELL, LABEL, LETTER = 26.0, 15.0, 190.0, 7.0
+"""Units of the picture of layers: the height of a row, the width of a layer, that of names, and of a letter."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,8 @@ def layers_of(named: Sequence[FoundEncoding], count: int) -> LayerPicture | None
     if not named or not count:
         return None
     drawn = min(count, LAYERS)
-    places = [LABEL + CELL * i for i in range(drawn + 1)]
+    label = max(LABEL, *(LETTER * len(name_of(encoding)) for encoding in named))
+    places = [label + CELL * i for i in range(drawn + 1)]
     bands = tuple(_band(encoding, i, places) for i, encoding in enumerate(named))
     numbers = range(0, drawn, max(1, -(-drawn // 8)))
     ticks = ((places[0], "input"), *((places[1 + number], str(number)) for number in numbers))
