@@ -25,7 +25,6 @@ class Cost:
     Args:
         status: its exit status.
         lines: what it said.
-        first: seconds until its first line.
         wall: seconds until its end.
         cpu: seconds of processors, of all its processes.
         peak: MiB of the largest of its processes, what it maps of files with it.
@@ -33,7 +32,6 @@ class Cost:
 
     status: int
     lines: tuple[str, ...]
-    first: float
     wall: float
     cpu: float
     peak: float
@@ -52,10 +50,8 @@ def cost_of_inspecting(path: Path, options: Sequence[str] = ()) -> Cost:
         cwd=path.parent,
     ) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline()]
-        first = time.monotonic() - begin
-        lines += process.stdout.readlines()
+        lines = process.stdout.readlines()
     wall = time.monotonic() - begin
     status, cpu, peak = json.loads(measured.read_text(encoding="utf-8"))
     measured.unlink()
-    return Cost(status, tuple(line.rstrip("\n") for line in lines), first, wall, cpu, peak)
+    return Cost(status, tuple(line.rstrip("\n") for line in lines), wall, cpu, peak)

@@ -44,7 +44,7 @@ def made(names: Sequence[str]) -> None:
             path = HOSTILE[name](Path(folder))
             cost = cost_of_inspecting(path, ["--timeout", str(SECONDS), "--memory", str(MEMORY)])
             executed = "; EXECUTED" if (path.parent / "executed").exists() else ""
-            line = (cost.lines or ("",))[-1].replace(f"{folder}/", "")[:150]
+            line = (cost.lines or ("",))[0].replace(f"{folder}/", "")[:150]
             took = f"{cost.wall:.1f} s, {cost.cpu:.1f} s of CPU, {cost.peak:.0f} MiB"
             sys.stdout.write(f"{name}: status {cost.status}, {took}{executed}: {line}\n")
             sys.stdout.flush()
