@@ -196,6 +196,18 @@ def test_another_file_and_a_config_are_held_against_it(
     assert (result.exit_code, result.stdout.splitlines()[1]) == (0, f"agrees with {tmp_path}: 1 encoding compared")
 
 
+@pytest.mark.parametrize(("layers", "words"), [(2, ""), (32, ", in 2 layers: by it, 32 rotate")])
+def test_a_file_with_fewer_layers_than_its_config_says_so(
+    cli: Cli, read: Callable[[Inspection], str], tmp_path: Path, layers: int, words: str
+) -> None:
+    """It may be a part of the model; or attentions of it may not have been recognised."""
+    rope = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
+    (tmp_path / "config.json").write_text(json.dumps({**rope, "num_hidden_layers": layers}))
+    result = cli("inspect", read(inspection(rotary(range(2)))), "--config", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1] == f"agrees with {tmp_path}: 1 encoding compared{words}"
+
+
 HEADS = {"num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 128}
 
 

@@ -85,8 +85,8 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     if config is not None:
         if _turns_values(config):
             findings = [entry for entry in findings if not entry.detail.endswith(VALUES_TURNED)]
-        differing, count = _against_config(inspection, config)
-        compared.append(ComparedFile(decoded(str(config)), count, not differing))
+        differing, count, layers = _against_config(inspection, config)
+        compared.append(ComparedFile(decoded(str(config)), count, not differing, *(layers or ())))
         findings += differing
     return replace(inspection, findings=tuple(sorted(findings, key=_rank)), compared=tuple(compared))
 
@@ -105,17 +105,18 @@ def _rank(entry: Finding) -> tuple[int, str]:
     return GRAVEST.index(entry.severity), entry.code
 
 
-def _against_config(inspection: Inspection, config: Path) -> tuple[tuple[Finding, ...], int]:
-    """Return what differs from a config, and how many encodings it could be compared with."""
+def _against_config(inspection: Inspection, config: Path) -> tuple[tuple[Finding, ...], int, tuple[int, int] | None]:
+    """Return what differs from a config, how many encodings were compared with it, and in how many of its layers."""
     # schemes and rope types, which are read here alone, import torch
-    from posenc_export.read.comparing.config import compare_config, encodings_of_config
+    from posenc_export.read.comparing.config import compare_config, encodings_of_config, layers_of_config
 
     try:
-        return compare_config(inspection, config), encodings_of_config(inspection, config)
+        differing = compare_config(inspection, config)
+        return differing, encodings_of_config(inspection, config), layers_of_config(inspection, config)
     except ValueError as error:
         check_machine(error)
         # the file was read: what is known of it is not hidden by a config that is not
-        return (finding("config", "", f"not judged: {first_line(error)}"),), 0
+        return (finding("config", "", f"not judged: {first_line(error)}"),), 0, None
 
 
 def _read(path: Path, options: InspectOptions) -> Inspection:

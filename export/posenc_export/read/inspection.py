@@ -215,11 +215,15 @@ class ComparedFile:
         file: its path.
         encodings: how many encodings of the file it could be compared with.
         agrees: whether no finding says that they differ.
+        layers: of a rotary config, how many layers of the file rotate.
+        of_layers: how many rotate by that config: a file may hold a part of the model, or unknown attentions.
     """
 
     file: str
     encodings: int
     agrees: bool
+    layers: int | None = None
+    of_layers: int | None = None
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,16 @@ def encodings_of_config(inspection: Inspection, path: Path) -> int:
     return sum(e.family in families or (of_grids and e.traits.is_learned) for e in inspection.named)
 
 
+def layers_of_config(inspection: Inspection, path: Path) -> tuple[int, int] | None:
+    """Return how many layers of a file rotate, and how many do by a config; None where it is not of such layers."""
+    for entry in expected_of(path):
+        if entry.by_layer:
+            encodings = (encoding for encoding in inspection.encodings if encoding.family == entry.family)
+            rotated = {layer for encoding in encodings for layer in encoding.layers}
+            return len(rotated), sum(reading is not None for reading in entry.readings)
+    return None
+
+
 def _no_part(inspection: Inspection, expected: Sequence[Expected]) -> Iterator[Finding]:
     """Yield a finding where parts of a model are in a file without their encodings.
 

@@ -122,6 +122,8 @@ class ComparedJson(TypedDict):
     file: Text
     encodings: Annotated[int, Field(description="encodings of the file that it could be compared with")]
     agrees: Annotated[bool, Field(description="whether no finding says that they differ")]
+    layers: Annotated[int | None, Field(description="of a rotary config: how many layers of the file rotate")]
+    of_layers: Annotated[int | None, Field(description="how many layers rotate by that config")]
 
 
 class InputJson(TypedDict):

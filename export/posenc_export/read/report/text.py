@@ -74,7 +74,9 @@ def _compared(inspection: Inspection) -> Iterator[str]:
     so_far = ", as far as the file was read" if inspection.stopped else ""
     for one in inspection.compared:
         if one.agrees and one.encodings:
-            yield f"agrees with {one.file}{so_far}: {_count(one.encodings, 'encoding')} compared"
+            layers = f", in {_count(one.layers or 0, 'layer')}: by it, {one.of_layers} rotate"
+            layers = layers if one.layers != one.of_layers else ""
+            yield f"agrees with {one.file}{so_far}: {_count(one.encodings, 'encoding')} compared{layers}"
         elif one.agrees:
             yield f"nothing to compare with {one.file}: no encoding of this file is of a kind that it has"
 
