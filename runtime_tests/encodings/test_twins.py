@@ -141,9 +141,7 @@ def test_the_plan_of_a_long_bias_stays_within_the_budget(name: str, mode: Mode) 
     assert ((2, LONG + 1) in lengths) == (mode == "baked")
     scope, made = planned(name, mode, budget=2**15, heads=8)
     assert all(elements(scope.ports, case.sizes) <= 2**15 for case in made.cases)
-    assert any(
-        re.match(f"batch1-seq1-.*seq_k{LONG}: a call with arrays of .* is too large", line) for line in made.not_tried
-    )
+    assert any(line.startswith(f"a call with seq 1 and seq_k {LONG:,} and arrays of ") for line in made.not_tried)
 
 
 @pytest.mark.parametrize("name", one_of_each(["alibi", "t5_bias"], lambda _: ""))

@@ -146,7 +146,7 @@ def test_without_the_library_the_line_below_the_verdict_says_so(
     line = "read by posenc's table, not held against the model's code: transformers is not installed: "
     assert result.stdout.splitlines()[1] == line + INSTALL
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert report.splitlines()[2].startswith(line)
+    assert report.splitlines()[4].startswith(line)
     again = cli("validate", str(tmp_path / "out"), "--require", "model", "--runtime", "ort-cpu")
     assert again.exit_code == 3
 

@@ -93,8 +93,9 @@ def replace_rotary(
 def _put(model: nn.Module, modules: Mapping[str, nn.Module | HfModule]) -> None:
     for name, module in modules.items():
         parent, _, attribute = name.rpartition(".")
+        before = getattr(model.get_submodule(parent), attribute)
         for said in ("config", "layer_types"):  # some models look there which module is for which layer
-            if hasattr(before := model.get_submodule(name), said) and not hasattr(module, said):
+            if hasattr(before, said) and not hasattr(module, said):
                 setattr(module, said, getattr(before, said))
         setattr(model.get_submodule(parent), attribute, module.train(model.training))
 

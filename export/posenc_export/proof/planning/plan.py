@@ -221,7 +221,8 @@ def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
     if tokens > max(MAX_TOKENS, scope.max_len + 1):
         return case, f"a call of {tokens:,} tokens"
     if needs > scope.budget:
-        return case, f"a call with arrays of {needs:,} elements"
+        lengths = [f"{axis.name} {sizes[axis.name]:,}" for axis in scope.lengths]
+        return case, f"a call with {' and '.join([*lengths, f'arrays of {needs:,} elements'])}"
     if sizes != case.sizes:
         tags = [(f"{name}{case.sizes[name]}", f"{name}{sizes[name]}") for name in sizes]
         parts = "-".join(new for _, new in tags)
