@@ -67,7 +67,7 @@ def test_a_file_that_runs_on_is_an_error(name: str, tmp_path: Path) -> None:
     module, last, _, _ = CASES[name]
     (found,) = posenc_export.inspect(file_of(tmp_path, module)).findings
     assert (found.code, found.severity) == ("PE202", "error")
-    words = f"right up to {last} along length; at {last + 1} it runs on with too few positions: 1 places of positions"
+    words = f"right up to a length of {last}; at {last + 1} it runs on with too few positions: 1 places of positions"
     assert found.detail.startswith(words)
 
 
@@ -162,7 +162,7 @@ def test_a_graph_that_goes_through_at_its_traced_length_alone_ends_there(tmp_pat
     assert end.reason.endswith("this one alone goes through: (1, 24, 4) cannot take the shape [1, 23, 2, 2]")
     # rows drawn at random are a table without a name
     said = {found.code: found.detail for found in posenc_export.inspect(path).findings}
-    assert "right up to 23 along length; longer calls are refused" in said["PE201"], said
+    assert "right up to a length of 23; longer calls are refused" in said["PE201"], said
 
 
 def test_long_tables_end_to_the_unit(tmp_path: Path) -> None:

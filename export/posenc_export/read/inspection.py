@@ -188,6 +188,10 @@ class End:
     beyond: Beyond
     reason: str
 
+    def at(self, size: int) -> str:
+        """Return a size of the axis in words."""
+        return f"a length of {size:,}" if self.axis == "length" else f"{size:,} along {self.axis}"
+
 
 @dataclass(frozen=True)
 class NotJudged:

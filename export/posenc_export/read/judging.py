@@ -206,10 +206,10 @@ def _of_end(end: End) -> Iterator[Finding]:
     if end.last_right is None:
         return
     if end.beyond in WRONG:
-        words = f"right up to {end.last_right:,} along {end.axis}; at {end.last_right + 1:,} it {WRONG[end.beyond]}"
+        words = f"right up to {end.at(end.last_right)}; at {end.last_right + 1:,} it {WRONG[end.beyond]}"
         yield finding("wrong-beyond", end.node, f"{words}: {end.reason}")
     else:
-        words = f"right up to {end.last_right:,} along {end.axis}; longer calls are refused: {end.reason}"
+        words = f"right up to {end.at(end.last_right)}; longer calls are refused: {end.reason}"
         yield finding("ends", end.node, words)
 
 

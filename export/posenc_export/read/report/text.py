@@ -177,9 +177,9 @@ def _rounded(rounded: Rounded) -> str:
 
 def _end(end: End) -> str:
     if end.last_right is None:
-        return f"no end up to {end.tried:,} along {end.axis}{f': {end.reason}' if end.reason else ''}"
+        return f"no end found up to {end.at(end.tried)}{f': {end.reason}' if end.reason else ''}"
     longer = "are refused" if end.beyond == "refuses" else "run, and are wrong"
-    return f"ends at {end.last_right:,} along {end.axis}: longer calls {longer} ({end.node}: {end.reason})"
+    return f"ends at {end.at(end.last_right)}: longer calls {longer} ({end.node}: {end.reason})"
 
 
 def parameters_in_words(parameters: Mapping[str, object]) -> str:
