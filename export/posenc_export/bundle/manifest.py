@@ -75,7 +75,8 @@ class AskedModel:
         """The line of a report about it."""
         if self.unasked:
             return f"read by posenc's table, not held against the model's code: {self.unasked}"
-        order = f"; feature i of a rotated head is its feature {_runs(self.permutation)}" if self.permutation else ""
+        features = _runs(self.permutation) if self.permutation else ""
+        order = f"; our features of a rotated head are the model's features {features}" * bool(features)
         return f"against {self.library}: {self.words}{order}" + (f"; {self.note}" if self.note else "")
 
 
