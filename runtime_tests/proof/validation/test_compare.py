@@ -98,6 +98,13 @@ def test_the_worst_position_is_named() -> None:
     assert measure(with_nan(GOOD32), GOOD32).worst == (0, 7, 3)
 
 
+def test_the_element_that_is_named_is_beyond_what_is_allowed_there() -> None:
+    """Of large numbers more is allowed: the largest error may be right, and a smaller one wrong."""
+    expected = np.array([[1000.0, 1.0]], np.float32)
+    judgement = judge(measure(expected + np.array([[0.5, 0.01]], np.float32), expected), Tolerance(rtol=1e-3))
+    assert judgement.reason == "off by 0.01 at [0, 1], expected at most 0.001"
+
+
 def test_missing_and_extra_outputs_are_named() -> None:
     assert compare_names({"y"}, {"y"}).passed
     assert compare_names(set(), {"y"}).reason == "missing output y"

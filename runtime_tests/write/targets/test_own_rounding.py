@@ -116,6 +116,20 @@ def test_noise_through_floats_stays_a_failure(module: Callable[[], nn.Module]) -
     assert "outputs move by" in judged(module()).noise
 
 
+class RootOfSquares(nn.Module):
+    """The root of a sum of squares, as norms take it: of rows of zeros it is 0, and a step below 0 it has none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x * (torch.arange(x.shape[1]) % 2)[None, :, None]
+        return x + rows.square().mean(-1, keepdim=True).sqrt()
+
+
+def test_a_zero_is_zero_everywhere() -> None:
+    own = judged(RootOfSquares())
+    assert (own.noise, own.places) == ("", ())
+    assert 0 < allowed(own) < 1e-4
+
+
 class Random(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x + torch.rand(1)

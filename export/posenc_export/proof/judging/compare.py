@@ -131,7 +131,12 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
     allowed = allowance(difference, tolerance)
     if not np.all(difference.error <= allowed):  # a NaN in `allowed` fails, too
-        return Judgement(False, _off(difference, f"at most {np.max(allowed):.2g}"), allowed)
+        # the element that is furthest beyond what is allowed there, which need not be the one with the largest error
+        beyond = np.broadcast_to(difference.error - allowed, difference.error.shape)
+        at = np.unravel_index(np.argmax(np.where(np.isnan(beyond), np.inf, beyond)), beyond.shape)
+        most = np.broadcast_to(allowed, beyond.shape)[at]
+        words = f"off by {difference.error[at]:.3g} at {[int(i) for i in at]}, expected at most {most:.2g}"
+        return Judgement(False, words, allowed)
     return Judgement(True, allowed=allowed)
 
 

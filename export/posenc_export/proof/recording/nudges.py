@@ -80,8 +80,11 @@ def rounds(func: Function) -> bool:
 def _may_move(
     func: Function, args: Sequence[object], kwargs: Mapping[str, object], result: torch.Tensor
 ) -> torch.Tensor:
-    """Return where another library may give another number: where the result is rounded, and not a mask."""
-    may = result.abs() < huge(result.dtype)
+    """Return where another library may give another number: where the result is rounded, and neither a mask nor 0.
+
+    A mean of squares that is 0 is so everywhere: a step below it, its root would be NaN.
+    """
+    may = (result.abs() < huge(result.dtype)) & (result != 0)
     if name_of(func) not in BASIC or kwargs.get("dtype") is not None or result.dtype == torch.float64:
         return may
     wide = func(*pytree.tree_map(partial(_widened, dtype=result.dtype), args), **kwargs)

@@ -77,10 +77,17 @@ export function peakOf({ magnitude, type }) {
 
 // The index of the largest error, or of a NaN: one number an axis.
 export function worst({ error, dims }) {
-  if (!error || !error.length) return [];
+  return error && error.length ? indexOf(largestAt(error), dims) : [];
+}
+
+function largestAt(sizes) {
   let at = 0;
-  const size = (i) => (Number.isNaN(error[i]) ? Infinity : error[i]);
-  for (let i = 1; i < error.length; i++) if (size(i) > size(at)) at = i;
+  const size = (i) => (Number.isNaN(sizes[i]) ? Infinity : sizes[i]);
+  for (let i = 1; i < sizes.length; i++) if (size(i) > size(at)) at = i;
+  return at;
+}
+
+function indexOf(at, dims) {
   const index = [];
   for (const n of [...dims].reverse()) {
     index.unshift(at % n);
@@ -102,8 +109,11 @@ export function judge(difference, tolerance) {
   }
   const allowed = allowance(difference, tolerance);
   // a NaN in `allowed` fails, too
-  const passed = error.every((size, i) => size <= allowed[i]);
-  return { passed, reason: passed ? "" : off(difference, `at most ${general(largest(allowed), 2)}`) };
+  if (error.every((size, i) => size <= allowed[i])) return { passed: true, reason: "" };
+  // the element that is furthest beyond what is allowed there, which need not be the one with the largest error
+  const at = largestAt(error.map((size, i) => size - allowed[i]));
+  const words = `off by ${general(error[at], 3)} at ${list(indexOf(at, difference.dims))}`;
+  return { passed: false, reason: `${words}, expected at most ${general(allowed[at], 2)}` };
 }
 
 // Returns how far each element of an output may be off.
