@@ -33,8 +33,16 @@ STEPS, LENGTH = 600, 64
 LOSS = "loss"
 """The file, beside a model's folder, that says the last one."""
 START = b"Alice was "
-WIDTHS = ("hidden_size", "intermediate_size", "moe_intermediate_size", "d_model", "d_ff", "n_embd")
-STACKS = ("encoder_ffn_dim", "decoder_ffn_dim")
+WIDTHS = (
+    "hidden_size",
+    "intermediate_size",
+    "moe_intermediate_size",
+    "d_model",
+    "d_ff",
+    "n_embd",
+    "word_embed_proj_dim",
+)
+STACKS = ("encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim")
 SAID = f'after "{START.decode()}"'
 HEAD = ("model", "type", "verdict", "error against float64", "tokens", "`generate`", "loss", SAID)
 
