@@ -129,7 +129,7 @@ def measure(small: Small, folder: Path) -> Measured:
         "; ".join(failed),
         max(shares, default=None),
         checks.get(("ort-cpu", "generation")) == "pass" if decoder else None,
-        not status and same_tokens(small, folder / "model", graph) if decoder else None,
+        same_tokens(small, folder / "model", graph) if decoder and not status else None,
         tuple(note for note in report["notes"] if "position" in note or "rotary" in note),
         seconds,
         sum(file.stat().st_size for file in graph.glob("*.onnx")),
