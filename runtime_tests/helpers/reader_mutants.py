@@ -129,7 +129,7 @@ def held(path: Path, config: Path | None) -> tuple[Finding, ...]:
     from posenc_export.read.comparing.config import compare_config
 
     inspection = inspected(path)
-    return (*inspection.findings, *(() if config is None else compare_config(inspection, config)))
+    return (*inspection.findings, *(() if config is None else compare_config(inspection, config)[0]))
 
 
 def outcome(right: Right, broken: Broken, config: Path | None, folder: Path) -> Outcome:

@@ -273,7 +273,7 @@ def test_a_rotation_that_is_not_recognised_is_an_error_with_a_config(tmp_path: P
     """What was not judged is no pass where a config says what should be there."""
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     inspection = inspected(saved(Warped(), tmp_path / "warped.onnx"))
-    (absent,) = [e for e in compare_config(inspection, tmp_path) if e.name == "parameter"]
+    (absent,) = [e for e in compare_config(inspection, tmp_path)[0] if e.name == "parameter"]
     assert (absent.severity, "not judged" in absent.detail) == ("error", True)
 
 

@@ -35,7 +35,7 @@ SMOLLM3 = {**LLAMA, "model_type": "smollm3", "no_rope_layers": [1, 1, 1, 0]}
 def said(folder: Path, config: dict[str, Any], *encodings: FoundEncoding, attentions: int = 0) -> list[tuple[str, str]]:
     """The names and the words of what is found."""
     (folder / "config.json").write_text(json.dumps(config))
-    findings = compare_config(inspection(*encodings, attentions=attentions), folder)
+    findings, _ = compare_config(inspection(*encodings, attentions=attentions), folder)
     return [(finding.name, finding.detail) for finding in findings]
 
 

@@ -10,7 +10,7 @@ import pytest
 from helpers.foreign.files import foreign_files
 from helpers.misread import FREQUENCIES, angles, codes, families, inspected, read, turned
 from posenc_export.cli.commands.inspect import fails
-from posenc_export.common.rounding import up
+from posenc_export.common.rounding import ceiling
 from posenc_export.read.report.text import body_lines
 
 TABLES = {"cos": np.cos(angles(512)).astype(np.float32), "sin": np.sin(angles(512)).astype(np.float32)}
@@ -117,4 +117,10 @@ def test_rows_behind_a_first_table_are_those_of_position_0_again(tmp_path: Path)
 
 
 def test_numbers_are_rounded_up() -> None:
-    assert [up(number) for number in (0.0, 2.71e-3, 3e-3, 0.0049, 1.0001)] == ["0", "0.0028", "0.003", "0.0049", "1.1"]
+    assert [ceiling(number) for number in (0.0, 2.71e-3, 3e-3, 0.0049, 1.0001)] == [
+        "0",
+        "0.0028",
+        "0.003",
+        "0.0049",
+        "1.1",
+    ]

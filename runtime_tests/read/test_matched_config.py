@@ -31,7 +31,7 @@ UNKNOWN = FoundEncoding(
 
 def said(folder: Path, config: dict[str, Any], made: Inspection) -> list[tuple[str, str, str]]:
     (folder / "config.json").write_text(json.dumps(config))
-    return [(entry.name, entry.severity, entry.detail) for entry in compare_config(made, folder)]
+    return [(entry.name, entry.severity, entry.detail) for entry in compare_config(made, folder)[0]]
 
 
 def alibi(heads: int, layers: tuple[int, ...] = (0,), **parameters: Any) -> FoundEncoding:

@@ -82,8 +82,8 @@ def trained(small: Small) -> Trained:
     wide = {key: scale * value for key, value in small.config.items() if key in (*WIDTHS, *STACKS)}
     values = {field.name: getattr(small, field.name) for field in fields(small)}
     begins = {"decoder_start_token_id": small.config.get("decoder_start_token_id", 0)} if small.auto == SEQ2SEQ else {}
-    bytes_ = dict.fromkeys(("vocab_size", *(key for key in small.config if key.startswith("vocab_size"))), 256)
-    return Trained(**{**values, "config": {**small.config, **wide, **begins, **bytes_}})
+    vocabulary = dict.fromkeys(("vocab_size", *(key for key in small.config if key.startswith("vocab_size"))), 256)
+    return Trained(**{**values, "config": {**small.config, **wide, **begins, **vocabulary}})
 
 
 @dataclass(frozen=True)

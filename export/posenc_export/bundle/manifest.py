@@ -75,9 +75,10 @@ class AskedModel:
         """The line of a report about it."""
         if self.unasked:
             return f"read by posenc's table, not held against the model's code: {self.unasked}"
-        features = _runs(self.permutation) if self.permutation else ""
-        order = f"; our features of a rotated head are the model's features {features}" * bool(features)
-        return f"against {self.library}: {self.words}{order}" + (f"; {self.note}" if self.note else "")
+        parts = [f"against {self.library}: {self.words}"]
+        if self.permutation:
+            parts.append(f"our features of a rotated head are the model's features {_runs(self.permutation)}")
+        return "; ".join([*parts, *([self.note] if self.note else [])])
 
 
 def _runs(numbers: tuple[int, ...]) -> str:

@@ -3,7 +3,7 @@
 import math
 
 
-def up(number: float) -> str:
+def ceiling(number: float) -> str:
     """Return a number with two digits, rounded up: what is at most this is true of the number, too."""
     if not number or not math.isfinite(number):
         return f"{number:.2g}"

@@ -85,8 +85,8 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     if config is not None:
         if _turns_values(config):
             findings = [entry for entry in findings if not entry.detail.endswith(VALUES_TURNED)]
-        differing, count, layers = _against_config(inspection, config)
-        compared.append(ComparedFile(decoded(str(config)), count, not differing, *(layers or ())))
+        differing, of_config = _against_config(inspection, config)
+        compared.append(of_config)
         findings += differing
     return replace(inspection, findings=tuple(sorted(findings, key=_rank)), compared=tuple(compared))
 
@@ -105,18 +105,18 @@ def _rank(entry: Finding) -> tuple[int, str]:
     return GRAVEST.index(entry.severity), entry.code
 
 
-def _against_config(inspection: Inspection, config: Path) -> tuple[tuple[Finding, ...], int, tuple[int, int] | None]:
-    """Return what differs from a config, how many encodings were compared with it, and in how many of its layers."""
+def _against_config(inspection: Inspection, config: Path) -> tuple[tuple[Finding, ...], ComparedFile]:
+    """Return what differs from a config, and what was compared with it; a finding alone where it cannot be read."""
     # schemes and rope types, which are read here alone, import torch
-    from posenc_export.read.comparing.config import compare_config, encodings_of_config, layers_of_config
+    from posenc_export.read.comparing.config import compare_config
 
     try:
-        differing = compare_config(inspection, config)
-        return differing, encodings_of_config(inspection, config), layers_of_config(inspection, config)
+        return compare_config(inspection, config)
     except ValueError as error:
         check_machine(error)
         # the file was read: what is known of it is not hidden by a config that is not
-        return (finding("config", "", f"not judged: {first_line(error)}"),), 0, None
+        why = finding("config", "", f"not judged: {first_line(error)}")
+        return (why,), ComparedFile(decoded(str(config)), 0, False)
 
 
 def _read(path: Path, options: InspectOptions) -> Inspection:

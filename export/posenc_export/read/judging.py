@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from posenc_export.common.rounding import up
+from posenc_export.common.rounding import ceiling
 from posenc_export.read.comparing.parameters import layers_named
 from posenc_export.read.errors.rounding import NOISE
 from posenc_export.read.findings import finding
@@ -121,7 +121,7 @@ def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
     if measured is None or not measured.errors:
         # so far off that its columns are those of the form in no order
         if encoding.error is not None and encoding.error > NOISE:
-            yield finding("off-formula", encoding.where, f"{encoding.family}: off by {up(encoding.error)}")
+            yield finding("off-formula", encoding.where, f"{encoding.family}: off by {ceiling(encoding.error)}")
         elif is_strict and not _holds_its_own(encoding):
             words = f"{encoding.family} ({encoding.name}): not judged, since its error was not measured"
             yield finding("off-formula", encoding.where, words)
@@ -139,7 +139,7 @@ def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
     if off:
         first = measured.exceeds_from if is_strict else off[0]
         position, worst = max(points, key=lambda point: point[1])
-        words = f"off by more than {measured.bound:g} from position {first:,} on, by {up(worst)} at {position:,}"
+        words = f"off by more than {measured.bound:g} from position {first:,} on, by {ceiling(worst)} at {position:,}"
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
 
 

@@ -335,10 +335,10 @@ def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[st
 
 def _leave_out_towers(model: nn.Module) -> None:
     """Put nothing in the place of what reads images and sounds: its weights would be copied with the others."""
-    from posenc_models.whole.modules import LeftOut
+    from posenc_models.whole.modules import Placeholder
 
     for name in [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]:
-        model.set_submodule(name, LeftOut())
+        model.set_submodule(name, Placeholder())
 
 
 @contextmanager

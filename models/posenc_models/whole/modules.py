@@ -89,7 +89,7 @@ class DecoderOfEncoder(nn.Module):
         return (output.logits, *key_values(output.past_key_values))
 
 
-class LeftOut(nn.Module):
+class Placeholder(nn.Module):
     """In the place of a part that is not called: it has no weights, and says where they would be."""
 
     device = torch.device("cpu")

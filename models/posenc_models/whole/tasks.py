@@ -45,7 +45,7 @@ ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
-TELLS = "ForConditionalGeneration"
+CONDITIONAL_GENERATION = "ForConditionalGeneration"
 """How the names of models end that write text about images or sounds."""
 
 
@@ -82,8 +82,9 @@ class Task:
 def _kind_of(config: Mapping[str, Any]) -> Kind:
     """Return what a model with this config looks at first."""
     parts = {key for key in PARTS if isinstance(config.get(key), dict)}
-    tells = "text_config" in parts and len(parts) > 1 and architecture_of(config).endswith(TELLS)
-    if tells or ("vision_config" in parts and has_several_positions(config)):
+    if "text_config" in parts and len(parts) > 1 and architecture_of(config).endswith(CONDITIONAL_GENERATION):
+        return "scenes"
+    if "vision_config" in parts and has_several_positions(config):
         return "scenes"
     if parts == {"text_config", "vision_config"}:
         return "pairs"
@@ -110,7 +111,7 @@ _ALL = (
     Task(
         "text-generation",
         "AutoModelForMultimodalLM",
-        (TELLS,),
+        (CONDITIONAL_GENERATION,),
         {**DECODER, "position_ids": "int64[{sections}batch_size, seq] positions"},
         LOGITS,
         cache=True,

@@ -73,4 +73,4 @@ def compared(path: Path, truth: Truth, inspection: Inspection) -> tuple[Finding,
         return ()
     beside = path.with_suffix(".json")
     beside.write_text(content, encoding="utf-8")
-    return compare_config(inspection, beside)
+    return compare_config(inspection, beside)[0]

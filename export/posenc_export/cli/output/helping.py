@@ -23,7 +23,7 @@ PROVED = {
 }
 """Those of a command that proves something."""
 EXPORTED = {4: "the export itself failed"}
-STATUSES = dict(sorted({**PROVED, **EXPORTED, **ALWAYS}.items()))
+STATUSES = PROVED | EXPORTED | ALWAYS
 """All of them."""
 ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
 """Headings that several commands have."""

@@ -39,7 +39,7 @@ ELEMENTS, PRODUCTS, BYTES = (2**21, 2**25), (2**26, 2**32), (2**26, 2**31 - 2**2
 """What is evaluated, without and with --prove: elements of the largest array, weights times tokens, bytes of a file."""
 FEW = 8
 """Calls of a user's module that are evaluated without --prove."""
-MEASURED = "measured only, as two roundings are not promised here: "
+NO_PROMISE = "measured only, as two roundings are not promised here: "
 """How a row begins that no cost makes fail."""
 OPENVINO = {"float16": "f16", "bfloat16": "bf16"}
 
@@ -150,8 +150,8 @@ def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Chec
     reason = context.manifest.half_safe
     cost = f"converted to half precision it is off by {words}"
     if reason:
-        return CheckResult((), f"{MEASURED}{figures}", f"{cost}: {reason}")
+        return CheckResult((), f"{NO_PROMISE}{figures}", f"{cost}: {reason}")
     if not rules_of(context.manifest.family).promises_half_safe or context.manifest.foreign:
-        return CheckResult((), f"{MEASURED}{figures}", cost if over else "")
+        return CheckResult((), f"{NO_PROMISE}{figures}", cost if over else "")
     rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
     return CheckResult([f"converted to {off}: {rule}" for off in over], figures)

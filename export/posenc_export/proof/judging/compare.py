@@ -58,8 +58,7 @@ class Difference:
         """The index of the largest error, or of a NaN."""
         if self.error is None or not self.error.size:
             return ()
-        flat = np.argmax(np.where(np.isnan(self.error), np.inf, self.error))
-        return tuple(int(i) for i in np.unravel_index(flat, self.error.shape))
+        return _place_of_largest(self.error)
 
 
 @dataclass(frozen=True)
@@ -132,11 +131,8 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
     allowed = allowance(difference, tolerance)
     if not np.all(difference.error <= allowed):  # a NaN in `allowed` fails, too
         # the element that is furthest beyond what is allowed there, which need not be the one with the largest error
-        beyond = np.broadcast_to(difference.error - allowed, difference.error.shape)
-        at = np.unravel_index(np.argmax(np.where(np.isnan(beyond), np.inf, beyond)), beyond.shape)
-        most = np.broadcast_to(allowed, beyond.shape)[at]
-        words = f"off by {difference.error[at]:.3g} at {[int(i) for i in at]}, expected at most {most:.2g}"
-        return Judgement(False, words, allowed)
+        at = _place_of_largest(difference.error - allowed)
+        return Judgement(False, _words(difference.error[at], at, f"at most {allowed[at]:.2g}"), allowed)
     return Judgement(True, allowed=allowed)
 
 
@@ -152,7 +148,17 @@ def allowance(difference: Difference, tolerance: Tolerance) -> Floats:
 
 
 def _off(difference: Difference, expected: str) -> str:
-    return f"off by {difference.max_abs:.3g} at {list(difference.worst)}, expected {expected}"
+    return _words(difference.max_abs, difference.worst, expected)
+
+
+def _words(error: float, at: tuple[int, ...], expected: str) -> str:
+    return f"off by {error:.3g} at {list(at)}, expected {expected}"
+
+
+def _place_of_largest(errors: Floats) -> tuple[int, ...]:
+    """Return the index of the largest of some errors, or of a NaN."""
+    flat = np.argmax(np.where(np.isnan(errors), np.inf, errors))
+    return tuple(int(i) for i in np.unravel_index(flat, errors.shape))
 
 
 def compare_names(actual: set[str], expected: set[str]) -> Judgement:

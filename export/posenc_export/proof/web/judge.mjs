@@ -112,8 +112,8 @@ export function judge(difference, tolerance) {
   if (error.every((size, i) => size <= allowed[i])) return { passed: true, reason: "" };
   // the element that is furthest beyond what is allowed there, which need not be the one with the largest error
   const at = largestAt(error.map((size, i) => size - allowed[i]));
-  const words = `off by ${general(error[at], 3)} at ${list(indexOf(at, difference.dims))}`;
-  return { passed: false, reason: `${words}, expected at most ${general(allowed[at], 2)}` };
+  const reason = words(error[at], indexOf(at, difference.dims), `at most ${general(allowed[at], 2)}`);
+  return { passed: false, reason };
 }
 
 // Returns how far each element of an output may be off.
@@ -129,7 +129,11 @@ export function allowance({ type, dims, magnitude }, { atol, rtol, ulps, vector 
 }
 
 function off(difference, expected) {
-  return `off by ${general(maxAbs(difference), 3)} at ${list(worst(difference))}, expected ${expected}`;
+  return words(maxAbs(difference), worst(difference), expected);
+}
+
+function words(error, at, expected) {
+  return `off by ${general(error, 3)} at ${list(at)}, expected ${expected}`;
 }
 
 // Says which outputs are missing or extra, or nothing.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
 from posenc.formulas.alibi import slopes_of
 from posenc.formulas.families import FAMILIES
+from posenc_export.common.errors import decoded
 from posenc_export.read.comparing.expected import Expected, expected_of
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in, rotation_of
 from posenc_export.read.comparing.parameters import (
@@ -20,7 +21,7 @@ from posenc_export.read.comparing.parameters import (
     shown,
 )
 from posenc_export.read.findings import finding
-from posenc_export.read.inspection import Finding, FoundEncoding, Inspection, Severity
+from posenc_export.read.inspection import ComparedFile, Finding, FoundEncoding, Inspection, Severity
 from posenc_models.config.read import Reading
 
 SAME_WORD = {"heads": "num_heads", "num_heads": "heads"}
@@ -35,32 +36,37 @@ SHARED = ("rope_theta", "rope_type", "factor", "frequencies")
 """Parameters that an optimizer's table takes from another layer."""
 
 
-def compare_config(inspection: Inspection, path: Path) -> tuple[Finding, ...]:
-    """Return what differs between a file and a config.json, or that of a model's folder.
+def compare_config(inspection: Inspection, path: Path) -> tuple[tuple[Finding, ...], ComparedFile]:
+    """Return what differs between a file and a config.json, or that of a model's folder; and what was compared.
 
     Raises ValueError, in one line, where the config cannot be read, or where its encodings are not known.
     """
     expected = expected_of(path)
     findings = tuple(made for entry in _by_family(expected) for made in _compared(inspection, entry))
-    return (*findings, *_no_part(inspection, expected))
+    findings = (*findings, *_no_part(inspection, expected))
+    count, layers = _encodings(inspection, expected), _layers(inspection, expected)
+    return findings, ComparedFile(decoded(str(path)), count, not findings, *layers)
 
 
-def encodings_of_config(inspection: Inspection, path: Path) -> int:
+def _encodings(inspection: Inspection, expected: Sequence[Expected]) -> int:
     """Return how many encodings of a file are of the families that a config has."""
-    expected = expected_of(path)
     families = {entry.family for entry in expected}
     of_grids = any(map(_of_grid, expected))
     return sum(e.family in families or (of_grids and e.traits.is_learned) for e in inspection.named)
 
 
-def layers_of_config(inspection: Inspection, path: Path) -> tuple[int, int] | None:
+def _layers(inspection: Inspection, expected: Sequence[Expected]) -> tuple[int | None, int | None]:
     """Return how many layers of a file rotate, and how many do by a config; None where it is not of such layers."""
-    for entry in expected_of(path):
-        if entry.by_layer:
-            encodings = (encoding for encoding in inspection.encodings if encoding.family == entry.family)
-            rotated = {layer for encoding in encodings for layer in encoding.layers}
-            return len(rotated), sum(reading is not None for reading in entry.readings)
-    return None
+    entry = next((entry for entry in expected if entry.by_layer), None)
+    if entry is None:
+        return None, None
+    rotated = _layers_of(encoding for encoding in inspection.encodings if encoding.family == entry.family)
+    return len(rotated), sum(reading is not None for reading in entry.readings)
+
+
+def _layers_of(encodings: Iterable[FoundEncoding]) -> set[int]:
+    """Return the layers that have one of some encodings."""
+    return {layer for encoding in encodings for layer in encoding.layers}
 
 
 def _no_part(inspection: Inspection, expected: Sequence[Expected]) -> Iterator[Finding]:
@@ -184,7 +190,7 @@ def _layer_numbers(
     if inspection.attentions == len(readings):
         return [encoding.layers for encoding in encodings]
     # other attentions, or none that are recognised: rotated layers are told apart by their order alone
-    rotated = sorted({layer for encoding in encodings for layer in encoding.layers})
+    rotated = sorted(_layers_of(encodings))
     rotating = [number for number, reading in enumerate(readings) if reading is not None]
     if len(rotated) != len(rotating):
         return None
@@ -196,7 +202,7 @@ def _too_few(
     inspection: Inspection, encodings: Sequence[FoundEncoding], readings: Sequence[Reading | None]
 ) -> Iterator[Finding]:
     """Yield a finding where fewer layers rotate than the config says, whichever they are."""
-    rotated = {layer for encoding in encodings for layer in encoding.layers}
+    rotated = _layers_of(encodings)
     rotating = sum(reading is not None for reading in readings)
     # of an attention that an optimizer has fused, the layers behind may not be told apart
     if inspection.attentions >= len(readings) and rotated and len(rotated) < rotating:
@@ -315,7 +321,7 @@ def _numbers(value: object) -> tuple[object, ...]:
 
 def _left_out(inspection: Inspection, encodings: Sequence[FoundEncoding]) -> Iterator[Finding]:
     """Yield a finding for attentions without a bias that all attentions of the model have."""
-    without = sorted(set(range(inspection.attentions)) - {layer for entry in encodings for layer in entry.layers})
+    without = sorted(set(range(inspection.attentions)) - _layers_of(encodings))
     if without and any(entry.layers for entry in encodings):
         words = f"{layers_named(without)} have no {encodings[0].family} positions, and should by the config"
         yield finding("layers", "", words)

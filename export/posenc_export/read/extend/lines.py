@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posenc_export.common.rounding import up
+from posenc_export.common.rounding import ceiling
 from posenc_export.read.extend.result import CommonRun, Extended, Swap, Table, Wall
 
 PHRASES = {
@@ -51,19 +51,20 @@ def _verdict(result: Extended) -> str:
 def _table(table: Table) -> Iterator[str]:
     yield f"{table.name}: {table.rows:,} -> {table.new_rows:,} rows, {table.dtype}"
     yield f"  {table.form}"
-    off = f"off by up to {up(table.old_error)}, at row {table.old_error_at:,}"
-    yield f"  old rows: {off}; moved by up to {up(table.moved)}"
-    yield f"  rows made anew against float64: at most {up(table.error)}, {table.steps:.2f} steps of {table.dtype}"
+    off = f"off by up to {ceiling(table.old_error)}, at row {table.old_error_at:,}"
+    yield f"  old rows: {off}; moved by up to {ceiling(table.moved)}"
+    yield f"  rows made anew against float64: at most {ceiling(table.error)}, {table.steps:.2f} steps of {table.dtype}"
 
 
 def _swap(swap: Swap, whole: bool) -> Iterator[str]:
     yield f"{', '.join(swap.nodes)}: angle addition"
     yield f"  {swap.form}"
-    yield f"  before: off by up to {up(swap.old_error)}, at position {swap.old_error_at:,}"
-    yield f"  all of {swap.tried:,} positions against float64: at most {up(swap.error)}, at position {swap.error_at:,}"
+    yield f"  before: off by up to {ceiling(swap.old_error)}, at position {swap.old_error_at:,}"
+    new = f"at most {ceiling(swap.error)}, at position {swap.error_at:,}"
+    yield f"  all of {swap.tried:,} positions against float64: {new}"
     if whole:
-        yield f"  before, at the positions of the calls below: off by up to {up(swap.old_error_near)}"
-        yield f"  where it meets data in the new graph, far out: at most {up(swap.in_graph)}"
+        yield f"  before, at the positions of the calls below: off by up to {ceiling(swap.old_error_near)}"
+        yield f"  where it meets data in the new graph, far out: at most {ceiling(swap.in_graph)}"
 
 
 def _wall(wall: Wall) -> str:
@@ -76,7 +77,7 @@ def _wall(wall: Wall) -> str:
 def _run(run: CommonRun, whole: bool) -> str:
     if run.passed and run.difference == 0:
         return f"at {run.sizes}: the same outputs as before ({run.how})"
-    moved = f"outputs moved by at most {up(run.difference)} (allowed: {run.allowed:.2g})"
+    moved = f"outputs moved by at most {ceiling(run.difference)} (allowed: {run.allowed:.2g})"
     if run.passed:
         return f"at {run.sizes}: {moved}" + (f": {run.how}" if whole else "")
     return f"FAIL: at {run.sizes}: {moved}: {run.how}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from posenc.formulas.fitting import Form
 from posenc_export.common.errors import BadInput
-from posenc_export.common.rounding import up
+from posenc_export.common.rounding import ceiling
 from posenc_export.read.ends import Searched, search_end
 from posenc_export.read.extend.exact import swapped
 from posenc_export.read.extend.measured import in_batches, measured, of_graph
@@ -236,6 +236,6 @@ def _walls(work: Work, graph: Graph) -> tuple[tuple[Wall, ...], int | None]:
 
 def _seam(table: Table) -> str:
     return (
-        f"--keep-rows: {table.name} is off by up to {up(table.old_error)} before row {table.rows}, and exact from "
+        f"--keep-rows: {table.name} is off by up to {ceiling(table.old_error)} before row {table.rows}, and exact from "
         "there on: products of queries and keys across that row are off"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from posenc_export.common.rounding import up
+from posenc_export.common.rounding import ceiling
 from posenc_export.read.findings import FINDINGS
 from posenc_export.read.inspection import End, Finding, FoundEncoding, GraphInput, Inspection, Rounded, Size
 
@@ -150,14 +150,14 @@ def _error(encoding: FoundEncoding) -> str:
     """Return the error against float64 in words: the worst of what was measured."""
     measured = encoding.errors
     if measured is None or not measured.errors:
-        return f"error against float64: {up(encoding.error or 0.0)} in a short call; longer ones were not measured"
+        return f"error against float64: {ceiling(encoding.error or 0.0)} in a short call; longer ones were not measured"
     worst = max(range(len(measured.errors)), key=lambda i: measured.errors[i])
     # a row that nobody looked at is not said to be right
     of_some = f", of {measured.sampled:,} sampled {_sampled(encoding)}" if measured.sampled is not None else ""
     at = f"at position {measured.positions[worst]:,}"
     if encoding.rows is None and measured.sampled is None and measured.last_position is not None:
         at += f" of positions 0 to {measured.last_position:,}"
-    words = f"error against float64{of_some}: at most {up(measured.errors[worst])}, {at}"
+    words = f"error against float64{of_some}: at most {ceiling(measured.errors[worst])}, {at}"
     if measured.exceeds_from is None:
         return words
     return f"{words}; above {measured.bound:g} from position {measured.exceeds_from:,} on"
@@ -172,7 +172,7 @@ def _sampled(encoding: FoundEncoding) -> str:
 def _rounded(rounded: Rounded) -> str:
     if rounded.noise_from is not None:
         return f"{rounded.dtype} noise from position {rounded.noise_from:,} on"
-    return f"{rounded.dtype} off by at most {up(rounded.worst)}" if rounded.worst is not None else rounded.dtype
+    return f"{rounded.dtype} off by at most {ceiling(rounded.worst)}" if rounded.worst is not None else rounded.dtype
 
 
 def _end(end: End) -> str:

@@ -16,8 +16,8 @@ REACH = 5.0
 """Units from the middle of a sign to its edges."""
 LETTER = 8.0, 12.0
 """Units that a digit takes, across and down."""
-CLOSER = 4.0
-"""Units by which signs that are one must be closer than those of the next attempt."""
+STEP = 4.0
+"""Units by which each attempt to place the numbers joins signs that are farther apart."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _counted(single: Sequence[Mark], box: Box) -> tuple[Mark, ...]:
         # fewer signs leave more room for numbers; of one sign a kind there is always enough
         if marks is not None or apart > box.width:
             return tuple(marks or _joined(single, apart))
-        apart += CLOSER
+        apart += STEP
 
 
 def _joined(single: Sequence[Mark], apart: float) -> list[Mark]:

@@ -20,7 +20,7 @@ from posenc_export.show.scrolling import scrolling
 
 MARKS_OF_SEVERITIES = {"error": "fail", "warning": "skip", "note": "skip"}
 """The style of a finding, by its severity."""
-OF_ERRORS = ("off-formula", "half-noise")
+ERROR_FINDINGS = ("off-formula", "half-noise")
 """Findings on errors by position."""
 FRAME = "width: 100%; height: 40rem; border: 0"
 """The style of the frame in which a notebook shows a page."""
@@ -153,7 +153,7 @@ def charts_of(encoding: FoundEncoding, findings: Sequence[Finding] = ()) -> list
             worst[number] = Bin(position, error, measured.bound)
     bins = tuple(worst[number] for number in sorted(worst))
     about = (measured.tensor or encoding.where, encoding.where)
-    fails = any(entry.name in OF_ERRORS and entry.where in about for entry in findings)
+    fails = any(entry.name in ERROR_FINDINGS and entry.where in about for entry in findings)
     # without a finding nothing demands this: a line of `posenc inspect` says from which position on errors are larger
     reading = Reading(line="allowed" if fails else "reported above", fails=fails, number=at_most)
     return [chart_of(f"{name_of(encoding)} against float64", (ErrorSeries((name_of(encoding),), bins),), reading)]

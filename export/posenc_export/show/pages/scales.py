@@ -8,7 +8,7 @@ from math import ceil, floor, isfinite, log2, log10
 
 import numpy as np
 
-from posenc_export.common.rounding import up
+from posenc_export.common.rounding import ceiling
 
 FEW = 7
 """Ticks of a scale, at most."""
@@ -151,7 +151,7 @@ def amount(number: int) -> str:
 
 def at_most(number: float) -> str:
     """Return a number in words of an inspection: two digits, rounded up."""
-    return up(number) if np.isfinite(number) else short(number)
+    return ceiling(number) if np.isfinite(number) else short(number)
 
 
 def short(number: float) -> str:

@@ -21,9 +21,9 @@ from posenc_export.show.pages.tried import TO_TRY, TRIED, WORDS, has_grid, longe
 
 OUTCOMES = {"skip": "not validated", "fail": "FAILED", "pass": "passed"}
 """What a page says of a bundle, by how it came out."""
-UNCOMPARED = "nothing compared"
+NO_COMPARISON = "nothing compared"
 """What it says where checks passed, and no runtime has run the files."""
-WHOLE = re.compile(r"(?<!\w)(?<!\d\.)\d{4,}(?!\w|\.\d)")
+WHOLE_NUMBER = re.compile(r"(?<!\w)(?<!\d\.)\d{4,}(?!\w|\.\d)")
 """A whole number that takes commas."""
 
 
@@ -39,7 +39,7 @@ def shown(content: Content) -> Mapping[str, object]:
     return {
         "parts": parts_of(manifest, verdicts, result.basis),
         "mark": mark,
-        "status": UNCOMPARED if verdicts and mark == "skip" else OUTCOMES[mark],
+        "status": NO_COMPARISON if verdicts and mark == "skip" else OUTCOMES[mark],
         "is_validated": bool(verdicts),
         "tiles": _tiles(manifest, verdicts, longest(calls, manifest)),
         "manifest": manifest,
@@ -99,7 +99,7 @@ def _axes(port: Port) -> str:
 def _carries(port: Port) -> str:
     """Return what a port carries, with the words for its limits that the C++ class has, and commas in their numbers."""
     words = f"{name_of(port.carries)}{kind_of(port.carries).documented(port.carries, port)}"
-    return WHOLE.sub(lambda number: f"{int(number[0]):,}", words)
+    return WHOLE_NUMBER.sub(lambda number: f"{int(number[0]):,}", words)
 
 
 def _shape(sizes: Sequence[int]) -> str:

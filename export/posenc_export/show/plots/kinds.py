@@ -1,4 +1,4 @@
-"""The kinds of schemes, by the ports of their encodings: the parts of a list of schemes."""
+"""The kinds of schemes, by the families and ports of their encodings: the parts of a list of schemes."""
 
 from __future__ import annotations
 
