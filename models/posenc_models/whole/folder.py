@@ -445,7 +445,8 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
 
     from posenc_models.whole.modules import cache_of, layers_of
 
-    def layers(**named: object) -> list[Any]:
+    def call(**named: object) -> list[Any]:
+        """Return the layers of the cache of a call."""
         try:
             with torch.no_grad(), _quiet():
                 output = model(**named, use_cache=True)
@@ -458,31 +459,32 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if folder.task.encoder:
         states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
-        own = layers(decoder_input_ids=ids, encoder_outputs=(states,))
+        model_layers = call(decoder_input_ids=ids, encoder_outputs=(states,))
     else:
-        own = layers(input_ids=ids)
-    if not own:
+        model_layers = call(input_ids=ids)
+    if not model_layers:
         raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
-    only = "--model takes models whose layers cache the keys and values of each token, and nothing else"
-    for number, layer in enumerate(own):
+    rule = "--model takes models whose layers cache the keys and values of each token, and nothing else"
+    for number, layer in enumerate(model_layers):
         held = _tensors(vars(layer))
         if not held:
             continue  # it uses those of another layer, as Gemma 4's last layers do
         if not {"keys", "values"} <= set(held):
             raise ValueError(
-                f"{folder.path}: layer {number} caches no keys and values, but {type(layer).__name__}: {only}"
+                f"{folder.path}: layer {number} caches no keys and values, but {type(layer).__name__}: {rule}"
             )
         if more := sorted(set(held) - {"keys", "values"}):
-            raise ValueError(f"{folder.path}: layer {number} caches {', '.join(more)} beside keys and values: {only}")
-    given = own if folder.task.encoder else layers(input_ids=ids, past_key_values=cache_of(()))
-    for number, layer in enumerate(given):
+            raise ValueError(f"{folder.path}: layer {number} caches {', '.join(more)} beside keys and values: {rule}")
+    # the graph gives each layer its keys and values in a plain cache, which knows nothing of windows
+    layers = model_layers if folder.task.encoder else call(input_ids=ids, past_key_values=cache_of(()))
+    for number, layer in enumerate(layers):
         shapes = [tuple(getattr(layer, name).shape) for name in ("keys", "values")]
         if any(len(shape) != 4 or shape[2] != 2 for shape in shapes):
             raise ValueError(
                 f"{folder.path}: layer {number} caches {' and '.join(map(str, shapes))} of two tokens, "
                 "expected (batch, heads, tokens, features)"
             )
-    return [tensor for layer in given for tensor in (layer.keys, layer.values)]
+    return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
 
 
 def _tensors(held: Mapping[str, Any]) -> dict[str, Tensor]:

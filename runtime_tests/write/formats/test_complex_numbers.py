@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.shared import Cli
-from posenc_export.write.formats.onnx.complex_numbers import in_pairs
+from posenc_export.write.formats.onnx.complex_numbers import without_complex_operators
 
 OPERATORS: dict[str, Callable[[Tensor], Tensor]] = {
     "unsqueeze": lambda x: x[:, :, None] + x[..., None],
@@ -46,7 +46,7 @@ class Applies(nn.Module):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_give_what_they_give_in_pytorch(tmp_path: Path, name: str) -> None:
     module, x = Applies(OPERATORS[name]), torch.randn(2, 3, 4, 2, generator=torch.Generator().manual_seed(0))
-    program = in_pairs(torch.export.export(module, (x,)))
+    program = without_complex_operators(torch.export.export(module, (x,)))
     path = tmp_path / "model.onnx"
     written = torch.onnx.export(program, dynamo=True, verbose=False, optimize=False, input_names=["x"])
     assert written is not None
@@ -58,7 +58,7 @@ def test_operators_give_what_they_give_in_pytorch(tmp_path: Path, name: str) -> 
 
 def test_a_program_of_real_numbers_is_left_as_it_is() -> None:
     program = torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),))
-    assert in_pairs(program) is program
+    assert without_complex_operators(program) is program
 
 
 def test_a_rotation_by_a_table_of_complex_numbers_is_proved(cli: Cli) -> None:

@@ -18,7 +18,7 @@ from posenc_export.write.formats.lookups import refusing_lookups
 from posenc_export.write.formats.onnx import attention
 from posenc_export.write.formats.onnx.attention_operator import use_operators
 from posenc_export.write.formats.onnx.checked_positions import check_positions
-from posenc_export.write.formats.onnx.complex_numbers import in_pairs
+from posenc_export.write.formats.onnx.complex_numbers import without_complex_operators
 from posenc_export.write.formats.onnx.copied import keep_copies_apart
 from posenc_export.write.formats.onnx.folded import name_folded
 from posenc_export.write.formats.onnx.forms import load_on_more
@@ -177,7 +177,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
     try:
         with torch.no_grad():  # attention has other strides where a mask has a gradient
             exported = torch.onnx.export(
-                in_pairs(program),
+                without_complex_operators(program),
                 request.trace,
                 dynamo=True,
                 opset_version=request.opset,

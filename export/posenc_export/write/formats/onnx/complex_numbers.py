@@ -1,7 +1,7 @@
 """Operators on complex numbers that torch.onnx does not write, as operators on their real and imaginary parts.
 
-Rotations are often a product of complex numbers: Llama's first code, Llama 4 and DeepSeek-V2 do so. ONNX has none;
-torch.onnx writes a pair of reals for each, but only for some operators.
+Rotations are often products of complex numbers: Llama's first code, Llama 4 and DeepSeek-V2 rotate so. ONNX has no
+complex numbers. torch.onnx writes each as a pair of reals, but knows only some operators on such pairs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Decomposition = Callable[..., Any]
 
 
-def in_pairs(program: ExportedProgram) -> ExportedProgram:
-    """Return a program that torch.onnx writes, where only operators on complex numbers keep it from that."""
+def without_complex_operators(program: ExportedProgram) -> ExportedProgram:
+    """Return a program in which torch.onnx knows every operator on complex numbers, or the program that has none."""
     import torch
 
     values = [node.meta.get("val") for node in program.graph.nodes]
@@ -28,47 +28,49 @@ def in_pairs(program: ExportedProgram) -> ExportedProgram:
 
 
 def _decompositions() -> dict[Any, Decomposition]:
-    """Return how operators are computed: those that move numbers move pairs, whose axis is behind the others."""
+    """Return how operators on complex numbers are computed: those that only move numbers move pairs."""
     import torch
 
     aten = torch.ops.aten
     return {
-        aten.alias.default: _moving(lambda x: x),
-        aten.unsqueeze.default: _moving(lambda x, axis: aten.unsqueeze.default(x, axis % x.dim())),
-        aten.select.int: _moving(lambda x, axis, index: aten.select.int(x, axis % (x.dim() - 1), index)),
-        aten.index_select.default: _moving(
-            lambda x, axis, index: aten.index_select.default(x, axis % (x.dim() - 1), index)
-        ),
-        aten.index.Tensor: _moving(aten.index.Tensor),
-        aten.embedding.default: _moving(lambda x, index, *_: aten.index.Tensor(x, [index])),
-        aten.expand.default: _moving(lambda x, sizes: aten.expand.default(x, [*sizes, 2])),
-        aten.repeat.default: _moving(lambda x, times: aten.repeat.default(x, [*times, 1])),
-        aten.split.Tensor: _moving(lambda x, size, axis=0: aten.split.Tensor(x, size, axis % (x.dim() - 1))),
-        aten.split_with_sizes.default: _moving(
-            lambda x, sizes, axis=0: aten.split_with_sizes.default(x, sizes, axis % (x.dim() - 1))
-        ),
-        aten.pad_sequence.default: _pad,
+        aten.alias.default: _of_pairs(lambda x: x),
+        aten.unsqueeze.default: _of_pairs(aten.unsqueeze.default, axis=0),
+        aten.select.int: _of_pairs(aten.select.int, axis=0),
+        aten.index_select.default: _of_pairs(aten.index_select.default, axis=0),
+        aten.split.Tensor: _of_pairs(aten.split.Tensor, axis=1),
+        aten.split_with_sizes.default: _of_pairs(aten.split_with_sizes.default, axis=1),
+        aten.index.Tensor: _of_pairs(aten.index.Tensor),
+        aten.embedding.default: _of_pairs(lambda x, index, *_: aten.index.Tensor(x, [index])),
+        aten.expand.default: _of_pairs(lambda x, sizes: aten.expand.default(x, [*sizes, 2])),
+        aten.repeat.default: _of_pairs(lambda x, times: aten.repeat.default(x, [*times, 1])),
+        aten.pad_sequence.default: _pad_sequence,
         aten.exp.default: _exp,
         aten.mul.Tensor: _times_number,
         aten.mul.Scalar: _times_number,
     }
 
 
-def _moving(move: Callable[..., Tensor | Sequence[Tensor]]) -> Decomposition:
-    """Return how complex numbers are moved: as pairs, in which their axis is the last."""
+def _of_pairs(operator: Callable[..., Tensor | Sequence[Tensor]], axis: int | None = None) -> Decomposition:
+    """Return an operator that moves complex numbers, computed on pairs, whose own axis is behind the others.
 
-    def moved(x: Tensor, *arguments: int | Tensor | Sequence[Any], **more: Any) -> Any:
+    Args:
+        operator: moves real numbers.
+        axis: which of its arguments behind the tensor is an axis; one counted from behind is one further away in pairs.
+    """
+
+    def decomposition(x: Tensor, *arguments: Any, **_: object) -> Any:
         import torch
 
         if not x.is_complex():
             return NotImplemented
-        pairs = move(torch.view_as_real(x), *arguments)
+        values = [value - (value < 0) if place == axis else value for place, value in enumerate(arguments)]
+        pairs = operator(torch.view_as_real(x), *values)
         return torch.view_as_complex(pairs) if isinstance(pairs, torch.Tensor) else [*map(torch.view_as_complex, pairs)]
 
-    return moved
+    return decomposition
 
 
-def _pad(rows: Sequence[Tensor], batch_first: bool = False, value: float = 0.0, side: str = "right") -> Any:
+def _pad_sequence(rows: Sequence[Tensor], batch_first: bool = False, value: float = 0.0, side: str = "right") -> Any:
     import torch
 
     if not rows[0].is_complex() or value:
