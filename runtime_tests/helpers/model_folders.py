@@ -109,7 +109,6 @@ TOWER: Mapping[str, Any] = {
     "patch_size": 4,
     "deepstack_visual_indexes": [0],
 }
-SECTIONS: Mapping[str, Any] = {"rope_type": "default", "rope_theta": 10000.0}
 EXPERTS: Mapping[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
 LONGROPE: Mapping[str, Any] = {
     "rope_type": "longrope",
@@ -179,6 +178,18 @@ CONVOLVED: Mapping[str, Any] = {
     "num_conv_pos_embedding_groups": 2,
 }
 OF_PAIRS: Mapping[str, Any] = {**SMALL, "eos_token_id": 2, "max_position_embeddings": 64}
+
+
+def _sections(*sizes: int) -> Mapping[str, Any]:
+    """Rotations by three positions of a token, each with so many pairs of a head."""
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [*sizes]}}
+
+
+def _text_of(title: str, kind: str, text: Mapping[str, Any], tower: Mapping[str, Any], **more: Any) -> Small:
+    """A model that writes text about images: its text, and the tower that reads the images, which is left out."""
+    config = {"text_config": text, "vision_config": tower, "tie_word_embeddings": False, **more}
+    return Small(title, kind, TALKS, config)
+
 
 MODELS: Mapping[str, Small] = {
     small.kind: small
@@ -318,109 +329,63 @@ MODELS: Mapping[str, Small] = {
         ),
         Small("SigLIP's vision", "siglip_vision_model", FEATURES, PICTURES),
         Small("CLIP's vision", "clip_vision_model", FEATURES, PICTURES),
-        Small(
+        _text_of(
             "Qwen2-VL's text",
             "qwen2_vl",
-            TALKS,
-            {
-                "text_config": {
-                    **SQUARE,
-                    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]},
-                },
-                "vision_config": {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4},
-                "tie_word_embeddings": False,
-            },
+            {**SQUARE, **_sections(1, 1, 2)},
+            {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4},
         ),
-        Small(
+        _text_of(
             "Gemma 3's text",
             "gemma3",
-            TALKS,
-            {
-                "text_config": {**GROUPED, **WINDOWS, "query_pre_attn_scalar": 8},
-                "vision_config": PICTURES,
-                "mm_tokens_per_image": 4,
-                "tie_word_embeddings": False,
-            },
+            {**GROUPED, **WINDOWS, "query_pre_attn_scalar": 8},
+            PICTURES,
+            mm_tokens_per_image=4,
         ),
-        Small(
+        _text_of(
             "Gemma 4's text",
             "gemma4",
-            TALKS,
-            {
-                "text_config": {**GROUPED, **SHARED, "global_head_dim": 16},
-                "vision_config": {**PICTURES, "pooling_kernel_size": 1, "head_dim": 8, "num_key_value_heads": 2},
-                "audio_config": None,
-                "tie_word_embeddings": False,
-            },
+            {**GROUPED, **SHARED, "global_head_dim": 16},
+            {**PICTURES, "pooling_kernel_size": 1, "head_dim": 8, "num_key_value_heads": 2},
+            audio_config=None,
         ),
-        Small(
-            "Llama 4's text",
-            "llama4",
-            TALKS,
-            {"text_config": {**GROUPED, **LLAMA4}, "vision_config": PICTURES, "tie_word_embeddings": False},
+        _text_of("Llama 4's text", "llama4", {**GROUPED, **LLAMA4}, PICTURES),
+        _text_of(
+            "Qwen2.5-VL's text",
+            "qwen2_5_vl",
+            {**SQUARE, **_sections(2, 1, 1)},
+            {**TOWER, "out_hidden_size": SQUARE["hidden_size"]},
         ),
-        *(
-            Small(
-                title,
-                kind,
-                TALKS,
-                {
-                    "text_config": {**text, "rope_parameters": {**SECTIONS, "mrope_section": [2, 1, 1]}},
-                    "vision_config": {**TOWER, "out_hidden_size": text["hidden_size"]},
-                    "tie_word_embeddings": False,
-                },
-            )
-            for title, kind, text in (
-                ("Qwen2.5-VL's text", "qwen2_5_vl", SQUARE),
-                ("Qwen3-VL's text", "qwen3_vl", GROUPED),
-            )
+        _text_of(
+            "Qwen3-VL's text",
+            "qwen3_vl",
+            {**GROUPED, **_sections(2, 1, 1)},
+            {**TOWER, "out_hidden_size": GROUPED["hidden_size"]},
         ),
-        *(
-            Small(
-                title,
-                kind,
-                TALKS,
-                {
-                    "text_config": {**GROUPED, **text},
-                    "vision_config": {**PICTURES, **tower},
-                    "tie_word_embeddings": False,
-                },
-            )
-            for title, kind, text, tower in (
-                (
-                    "InternVL's text",
-                    "internvl",
-                    {"model_type": "qwen2"},
-                    {"image_size": [16, 16], "patch_size": [4, 4]},
-                ),
-                ("SmolVLM's text", "smolvlm", {"model_type": "llama"}, {}),
-                (
-                    "PaliGemma 2's text",
-                    "paligemma",
-                    {"model_type": "gemma2", "sliding_window": 16, "query_pre_attn_scalar": 8},
-                    {"model_type": "siglip_vision_model"},
-                ),
-            )
+        _text_of(
+            "InternVL's text",
+            "internvl",
+            {**GROUPED, "model_type": "qwen2"},
+            {**PICTURES, "image_size": [16, 16], "patch_size": [4, 4]},
         ),
-        Small(
+        _text_of("SmolVLM's text", "smolvlm", {**GROUPED, "model_type": "llama"}, PICTURES),
+        _text_of(
+            "PaliGemma 2's text",
+            "paligemma",
+            {**GROUPED, "model_type": "gemma2", "sliding_window": 16, "query_pre_attn_scalar": 8},
+            {**PICTURES, "model_type": "siglip_vision_model"},
+        ),
+        _text_of(
             "LLaVA's text",
             "llava",
-            TALKS,
-            {
-                "text_config": {**GROUPED, "model_type": "llama"},
-                "vision_config": {**PICTURES, "model_type": "clip_vision_model"},
-                "tie_word_embeddings": False,
-            },
+            {**GROUPED, "model_type": "llama"},
+            {**PICTURES, "model_type": "clip_vision_model"},
         ),
-        Small(
+        _text_of(
             "Mistral Small 3's text",
             "mistral3",
-            TALKS,
-            {
-                "text_config": {**GROUPED, "model_type": "mistral"},
-                "vision_config": {**PICTURES, "model_type": "pixtral"},
-                "tie_word_embeddings": False,
-            },
+            {**GROUPED, "model_type": "mistral"},
+            {**PICTURES, "model_type": "pixtral"},
         ),
         Small("T5", "t5", SEQ2SEQ, T5, seed=13),
         Small("BART", "bart", SEQ2SEQ, READ, seed=10),
