@@ -198,10 +198,16 @@ def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> N
     made = encoding(lambda q, k: (2 * q, 3 * k), (q, k), replace(q, name="q2"), replace(k, name="k3"))
     call = called(made, 7)
     sheet = sheet_of(call)
-    assert (call.fill, kind_of_encodings([made])) == (1, ROTARY)
+    assert call.fill == 1
     assert (sheet.panels[0].values == [2, 2, 3, 3]).all()
     assert sheet.panels[0].values.shape == (7, 4)
     assert (sheet.splits, sheet.across) == ((2,), "dimension of q2 (0 to 1), then of k3 (2 to 3)")
+
+
+@pytest.mark.parametrize(("family", "kind"), [("rotary", ROTARY), ("cos_sin", ROTARY), ("unheard", TABLES)])
+def test_what_rotates_says_so_by_its_family(family: str, kind: str) -> None:
+    q = port("q", BATCH, SEQ, fixed(2))
+    assert kind_of_encodings([replace(encoding(lambda q: q, (q,), q), family=family)]) == kind
 
 
 def test_a_form_that_takes_positions_alone_is_preferred() -> None:
