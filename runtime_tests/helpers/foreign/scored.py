@@ -24,7 +24,7 @@ NAMES: Mapping[str, str] = {"angles": "frequencies_dtype"}
 FAULTS: tuple[tuple[str, str, str], ...] = (
     ("it runs beyond 48 frames", "PE202", "right up to 198 along samples"),
     ("it runs beyond 48 tokens", "PE208", "rope_type default, expected dynamic"),
-    ("it runs beyond ", "PE202", "right up to {1}"),
+    ("it runs beyond ", "PE202", "right up to a length of {1}; at"),
     ("cos 1 and sin 0", "PE206", ""),
     ("attention factor 1 where", "PE208", "attention_factor 1, expected 1.138"),
     ("the frequencies are the default ones", "PE208", "rope_type default, expected"),
@@ -32,7 +32,7 @@ FAULTS: tuple[tuple[str, str, str], ...] = (
     ("layer 1 is rotated and layer 0 is not", "PE214", "layer 1 rotate, and should not"),
     ("pairs are halves", "PE208", "layout halves, expected interleaved"),
     ("the last 8 features", "PE208", "first_feature 8, expected 0"),
-    ("a table of 11 rows", "PE201", "right up to 11"),
+    ("a table of 11 rows", "PE201", "right up to a length of 11; longer"),
     ("angles in ", "PE205", "position {1}"),
     ("one table, of theta 10000", "PE207", "layer 1 had 1000000"),
     ("ids of shape (1, sequence)", "PE209", "position_ids have 1 row"),
