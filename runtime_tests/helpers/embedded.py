@@ -19,9 +19,10 @@ VARIETY = {
     "scores": "alibi --dynamic -p heads=2",
     "text": "posenc_models.networks.embedding:learned -p d_model=8 -p context_length=70 "
     "-i 'ids: int64[batch, seq] < 16'",
+    "masked": "helpers.own_encodings:Garbage -i 'x: float32[batch, seq, 8]' -i 'mask: int64[batch, seq] mask'",
 }
 """Bundles of each dtype and each way to give positions, one of no input, one of sizes alone, one of scores, one of
-integers alone; each is named by its folder."""
+integers alone, one with rows of masked tokens; each is named by its folder."""
 CPP = Path(__file__).parents[1] / "cpp"
 
 

@@ -1,7 +1,7 @@
 """Modules of somebody's own as encodings, with inputs as `-i` writes them."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from posenc.encoding import Encoding
 from posenc_export.bundle.case import Case, GoldenCase
@@ -13,6 +13,13 @@ from posenc_export.write.targets.module import own_encoding
 X = ("x: float32[batch, seq, 8]",)
 MASKED = (*X, "mask: int64[batch, seq] mask")
 LEAST = torch.finfo(torch.float32).min
+
+
+class Garbage(nn.Module):
+    """Gives numbers for padding that are noise, and much larger than the others."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return torch.where(mask[..., None] != 0, 1.5 * x, 100 * torch.sin(x * 1e8))
 
 
 def encoding_of(module: nn.Module, *ports: str, max_len: int = 40) -> Encoding:

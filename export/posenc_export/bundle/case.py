@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array, Port
+from posenc.ports import Array, Bools, Port
 
 EXACT = Tolerance()
 PROBED = ("probe_positions", "probe_values", "probe_masks", "draw")
@@ -31,6 +31,7 @@ class Case:
         eager_tolerance: How far outputs may be from those of the eager module.
         tolerance: How far they may be from the float64 reference.
         model_tolerance: How far they may be from a model's own code; None if no model was asked.
+        masked_atol: How much farther elements of masked tokens may be, in each comparison.
         probe_positions: All positions, if they do not follow one another.
         probe_values: All numbers, if stored rows are read by numbers.
         probe_masks: How many places of each column of an image are valid.
@@ -48,6 +49,7 @@ class Case:
     eager_tolerance: Tolerance = EXACT
     tolerance: Tolerance = EXACT
     model_tolerance: Tolerance | None = None
+    masked_atol: float = 0.0
     probe_positions: tuple[int, ...] = ()
     probe_values: tuple[float, ...] = ()
     probe_masks: tuple[int, ...] = ()
@@ -66,7 +68,7 @@ class Case:
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that the manifest keeps."""
-        absent = {name for name in ("unlike", "model_tolerance") if not getattr(self, name)}
+        absent = {name for name in ("unlike", "model_tolerance", "masked_atol") if not getattr(self, name)}
         return {name: value for name, value in asdict(self).items() if name not in {*PROBED, *absent}}
 
 
@@ -81,6 +83,7 @@ class GoldenCase:
         reference: The outputs of the float64 reference.
         rows: The indices of the rows that are kept of large arrays.
         model: The outputs of a model's own code, if it was asked.
+        masked: Which elements of the outputs belong to masked tokens, where the case allows these to be farther off.
 
     """
 
@@ -90,3 +93,4 @@ class GoldenCase:
     reference: Mapping[str, Array] = field(default_factory=dict)
     rows: Mapping[str, Array] = field(default_factory=dict)
     model: Mapping[str, Array] = field(default_factory=dict)
+    masked: Mapping[str, Bools] = field(default_factory=dict)

@@ -91,6 +91,7 @@ class CaseJson(TypedDict):
     tolerance: ToleranceJson
     unlike: NotRequired[dict[kinds.PortName, dict[kinds.Name, kinds.Count]]]
     model_tolerance: NotRequired[ToleranceJson]
+    masked_atol: NotRequired[kinds.Off]
 
 
 def tolerance_of(data: dict[str, Any]) -> Tolerance:

@@ -1,5 +1,7 @@
 """golden.npz: for every case its inputs, eager outputs, float64 reference and, if asked, a model's own outputs.
 
+Where elements of masked tokens may be farther off, it says which these are.
+
 Arrays above 2^17 elements keep runs of rows from the first to the last; the rest of such an input is zeros. bfloat16,
 which NumPy lacks, is stored as its bits in uint16.
 """
@@ -23,13 +25,13 @@ from posenc_export.common.arrays import FLOATS, from_stored, numpy_dtype, to_sto
 from posenc_export.common.errors import BadInput, check_machine
 
 GOLDEN = "golden.npz"
-REFERENCE, MODEL, ROWS = ".reference", ".model", ".rows"
+REFERENCE, MODEL, ROWS, MASKED = ".reference", ".model", ".rows", ".masked"
 DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Exceptions of reading a file that is damaged, encrypted or compressed in an unknown way."""
 
 
 def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
-    """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model if a model was asked, .rows of a sample."""
+    """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model if a model was asked, .rows, .masked."""
     arrays: dict[str, Array] = {}
     for golden in cases:
         name = golden.case.name
@@ -37,6 +39,7 @@ def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
         arrays |= {f"{name}/{k}{REFERENCE}": v for k, v in golden.reference.items()}
         arrays |= {f"{name}/{k}{MODEL}": v for k, v in golden.model.items()}
         arrays |= {f"{name}/{k}{ROWS}": v for k, v in golden.rows.items()}
+        arrays |= {f"{name}/{k}{MASKED}": v for k, v in golden.masked.items()}
     np.savez(folder / GOLDEN, **arrays)  # type: ignore[arg-type]
 
 
@@ -58,7 +61,7 @@ def _golden_case(stored: GoldenArrays, manifest: Manifest, case: Case) -> Golden
     feeds = {port.name: _feed(stored, case, port) for port in manifest.inputs}
     if case.refused:
         return GoldenCase(case, feeds)
-    eager, reference, rows, model = {}, {}, {}, {}
+    eager, reference, rows, model, masked = {}, {}, {}, {}, {}
     for port in manifest.outputs:
         key, name = f"{case.name}/{port.name}", port.name
         shape = _sizes(port, case)
@@ -69,7 +72,9 @@ def _golden_case(stored: GoldenArrays, manifest: Manifest, case: Case) -> Golden
             reference[name] = stored.read(key + REFERENCE, eager[name].shape, "float64")
         if case.model_tolerance is not None:
             model[name] = stored.read(key + MODEL, eager[name].shape, "float64")
-    return GoldenCase(case, feeds, eager, reference, rows, model)
+        if key + MASKED in stored:
+            masked[name] = stored.read(key + MASKED, eager[name].shape, "bool")
+    return GoldenCase(case, feeds, eager, reference, rows, model, masked)
 
 
 def _feed(stored: GoldenArrays, case: Case, port: Port) -> Array:

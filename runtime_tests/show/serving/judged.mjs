@@ -1,9 +1,11 @@
 // Judges pairs of arrays in Node.js: `node judged.mjs WEB FOLDER`, WEB the folder of our modules.
 //
-// FOLDER/pairs.npz has N/actual and N/expected, FOLDER/tolerances.json a tolerance for each N.
+// FOLDER/pairs.npz has N/actual and N/expected, FOLDER/tolerances.json a tolerance for each N. N/masked, where there is
+// one, says which elements may be off by MORE in addition.
 import fs from "node:fs";
 import path from "node:path";
 
+const MORE = 0.25;
 const [web, folder] = process.argv.slice(2);
 const load = (name) => import(path.join(web, name));
 const judge = await load("judge.mjs");
@@ -16,13 +18,13 @@ const tolerances = JSON.parse(fs.readFileSync(path.join(folder, "tolerances.json
 const text = (number) => (Number.isFinite(number) ? number : String(number));
 const results = [];
 for (const [number, tolerance] of tolerances.entries()) {
-  const [actual, expected] = await Promise.all(
-    ["actual", "expected"].map(async (word) => parseNpy(await npz.read(`${number}/${word}`, 2 ** 24))),
-  );
+  const array = async (word) => parseNpy(await npz.read(`${number}/${word}`, 2 ** 24));
+  const [actual, expected] = await Promise.all(["actual", "expected"].map(array));
+  const masked = npz.has(`${number}/masked`) ? await array("masked") : null;
   const difference = judge.measure(actual, expected);
   const measured = [judge.maxAbs, judge.maxUlp, judge.peakOf].map((measure) => measure(difference));
   const [maxAbs, maxUlp, peak] = measured;
-  const judgement = judge.judge(difference, tolerance);
+  const judgement = judge.judge(difference, tolerance, masked, MORE);
   const comparison = { output: "y", maxAbs, maxUlp, peak, against: "eager", position: null, ...judgement };
   results.push({
     measured: measured.map(text),

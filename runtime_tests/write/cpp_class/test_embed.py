@@ -27,7 +27,7 @@ from posenc_export.write.cpp.model_class import model_header
 from posenc_export.write.cpp.uses import Uses
 
 BACKENDS = {"onnx": ("ort-cpp", "model.onnx"), "torch": ("libtorch-cpp", "model.pt")}
-KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half", "bfloat", "bias"]}
+KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half", "bfloat", "bias", "masked"]}
 """What is replayed by a backend: what differs between kinds is what is shared by backends."""
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -113,6 +113,25 @@ def test_damage_is_found(programs: Callable[[str], Path], bundles: Path, tmp_pat
     other = run_watched(replay, bundles / "half" / BACKENDS[backend][1], "cpu", golden)
     assert other.returncode == 1, "another graph is not taken for this one"
     assert run_watched(replay, model, "cpu", tmp_path / "nowhere").returncode == 1
+
+
+@pytest.mark.exhaustive  # programs are built with ThreadSanitizer
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_masked_tokens_may_be_farther_off_and_others_not(
+    programs: Callable[[str], Path], bundles: Path, tmp_path: Path, backend: str
+) -> None:
+    model, replay = bundles / "masked" / BACKENDS[backend][1], programs(backend) / "replay_masked"
+    golden = Path(shutil.copytree(bundles / "masked" / "cpp" / "golden", tmp_path / "golden"))
+    flags = sorted(golden.glob("*.y.masked.bin"))[0]
+    masked = np.fromfile(flags, bool)
+    file = golden / flags.name.replace(".masked", "")
+    expected = np.fromfile(file, np.float32)
+    for place, failed in ((np.argmax(masked), 0), (np.argmin(masked), 1)):
+        changed = expected.copy()
+        changed[place] += 1
+        changed.tofile(file)
+        done = run_watched(replay, model, "cpu", golden)
+        assert (done.returncode, f"{failed} failed" in done.stdout) == (failed, True), done
 
 
 @pytest.mark.parametrize("backend", one_of_each(BACKENDS, lambda _: ""))

@@ -108,13 +108,13 @@ def choices(context: Context) -> CheckResult:
     words=Words(
         code="PE117",
         asks="Are there rows of outputs that belong to masked tokens?",
-        failure="It never fails: a note names them. They are compared with eager only, and do not count in the scale",
+        failure="It never fails: a note names them. They are compared with eager only, by a tolerance of their own",
         remedy="Nothing has to be done where nobody reads them. If somebody does, let the mask carry `values`.",
         example="padding at the left under a causal mask: every key is masked there, and what comes out is arbitrary",
     ),
 )
 def padding(context: Context) -> CheckResult:
-    """Rows of masked tokens are compared with eager alone, and do not count in any scale."""
+    """Rows of masked tokens are compared with eager alone, by a tolerance of their own, and count in no scale."""
     outputs = "; ".join(context.captured.behaviour.padding)
     how = "not compared" if context.manifest.foreign else "compared with eager, not with float64"
     return CheckResult(note=f"rows of masked tokens are {how}: {outputs}")

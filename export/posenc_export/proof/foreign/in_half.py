@@ -72,7 +72,7 @@ def _with_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int) ->
     padding = padding_of(encoding.inputs, encoding.outputs, golden, feeds)
     mode = HalfMoves(dtype, seed)
     narrow = replace(encoding, fresh=lambda: _narrowed(encoding.uncalled().module, mode, dtype))
-    moved = moves(narrow, golden, padding, _all_moved(mode), seed)
+    moved = moves(narrow, golden, padding, _all_moved(mode), seed).of_tokens
     room = Tolerance(atol=ULP_MOVES * float(np.max(moved[np.isfinite(moved)], initial=0.0)))
     case = golden.case
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(room), tolerance=case.tolerance.plus(room))

@@ -70,6 +70,7 @@ def _allowed(case: Case, context: Context, runtime: Runtime, options: ValidateOp
         eager_tolerance=options.tolerance(case.eager_tolerance_where(same_bits)),
         tolerance=options.tolerance(case.tolerance),
         model_tolerance=case.model_tolerance and options.tolerance(case.model_tolerance),
+        masked_atol=0.0 if options.gives_tolerance else case.masked_atol,
     )
 
 
@@ -93,7 +94,8 @@ def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
 def _measured(
     golden: GoldenCase, port: Port, against: Against, difference: Difference, rows: PositionedRows | None
 ) -> JudgedOutput:
-    judgement = judge(difference, tolerance_against(golden.case, against))
+    more = golden.case.masked_atol * golden.masked.get(port.name, np.zeros(()))
+    judgement = judge(difference, tolerance_against(golden.case, against), more)
     comparison = Comparison(
         golden.case.name,
         port.name,

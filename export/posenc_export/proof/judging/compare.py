@@ -116,8 +116,14 @@ def _both_masks(actual: Floats, expected: Floats, dtype: str) -> Bools:
     return np.asarray(finite | (np.isinf(actual) & (actual == expected)))
 
 
-def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
-    """Allow a difference if no element is above the tolerance; NaN and unequal integers never pass."""
+def judge(difference: Difference, tolerance: Tolerance, more: Array | float = 0.0) -> Judgement:
+    """Allow a difference if no element is above the tolerance; NaN and unequal integers never pass.
+
+    Args:
+        difference: Between an output and an expected one.
+        tolerance: How far each element may be off.
+        more: How much farther some elements may be.
+    """
     if difference.mismatch is not None:
         return Judgement(False, difference.mismatch)
     assert difference.error is not None
@@ -128,7 +134,7 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
         return Judgement(False, _off(difference, "the same infinity"))
     if tolerance.bits or difference.dtype not in FRACTION_BITS:  # indices and flags are equal or wrong
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
-    allowed = allowance(difference, tolerance)
+    allowed = allowance(difference, tolerance) + more
     if not np.all(difference.error <= allowed):  # a NaN in `allowed` fails, too
         # the element that is furthest beyond what is allowed there, which need not be the one with the largest error
         at = _place_of_largest(difference.error - allowed)

@@ -81,11 +81,14 @@ class ValidateOptions:
         """Return whether a runtime is asked for by its name."""
         return runtime in (*self.runtimes, *self.require)
 
+    @property
+    def gives_tolerance(self) -> bool:
+        """Whether the user gave a tolerance in the place of the derived ones."""
+        return self.atol is not None or self.rtol is not None
+
     def tolerance(self, derived: Tolerance) -> Tolerance:
         """Return the derived tolerance, or the user's in its place."""
-        if self.atol is None and self.rtol is None:
-            return derived
-        return Tolerance(atol=self.atol or 0.0, rtol=self.rtol or 0.0)
+        return Tolerance(atol=self.atol or 0.0, rtol=self.rtol or 0.0) if self.gives_tolerance else derived
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A user's module, seen from outside: whether calls change its outputs, and how much of them is noise.
 
 It has no reference and no derived bounds. Its graph may differ from eager by 16 eps of the scale, and by how far the
-outputs move when each intermediate result moves by one ulp, as results do between libraries. Rows of masked tokens do
-not count: nobody reads them, and where every key of a query is masked they are garbage, in float64 too.
+outputs move when each intermediate result moves by one ulp, as results do between libraries. Rows of masked tokens have
+a tolerance of their own: nobody reads them, and where every key of a query is masked they are garbage, in float64 too.
 """
 
 from __future__ import annotations
@@ -56,16 +56,20 @@ def own_case(encoding: Encoding, golden: GoldenCase, seed: int) -> OwnCase:
     floats = [of_tokens(v, padding.get(name)) for name, v in golden.eager.items() if v.dtype.name in FLOATS]
     grain = max((eps(value.dtype.name) for value in floats), default=0.0)
     scale = max((scale_of(value, value.dtype.name) for value in floats), default=0.0)
+    masked = [v[padding[name]] for name, v in golden.eager.items() if v.dtype.name in FLOATS and name in padding]
+    masked_scale = max((scale_of(value, value.dtype.name) for value in masked), default=0.0)
     noise = max(NOISE, 4 * grain) * scale or np.inf
     moved = ulp_sensitivity(encoding, golden, padding, noise, seed)
-    steady = moved.through_floats[moved.through_floats <= noise]
+    through_floats = moved.through_floats.of_tokens
+    steady = through_floats[through_floats <= noise]
     # Where few elements jump, a choice is made at an edge: they widen no tolerance.
-    noisy = moved.through_floats.size - steady.size > MAX_JUMP_SHARE * moved.through_floats.size
-    worst = _finite_peak(moved.through_floats if noisy else steady)
+    noisy = through_floats.size - steady.size > MAX_JUMP_SHARE * through_floats.size
+    worst = _finite_peak(through_floats if noisy else steady)
     # never by the error against float64, which the module's own noise or bias would widen
     eager = Tolerance(atol=EPS_OF_SCALE * grain * scale + ULP_MOVES * worst, rtol=EPS_OF_SCALE * grain)
-    judged = _with_tolerances(_without_padding(golden, padding), eager)
-    share = _finite_peak(moved.through_floats if noisy else moved.freely) / scale if scale else 0.0
+    masked_atol = EPS_OF_SCALE * grain * masked_scale + ULP_MOVES * _finite_peak(moved.through_floats.of_masked)
+    judged = _with_tolerances(_without_padding(golden, padding, max(masked_atol - eager.atol, 0.0)), eager)
+    share = _finite_peak(through_floats if noisy else moved.freely.of_tokens) / scale if scale else 0.0
     if noisy:
         words = f"outputs move by {share:.2g} of their scale where each result moves by one ulp"
         return OwnCase(judged, f"{golden.case.name}: {words}")
@@ -77,13 +81,16 @@ def _finite_peak(moves: Floats) -> float:
     return float(np.max(moves[np.isfinite(moves)], initial=0.0))
 
 
-def _without_padding(golden: GoldenCase, padding: Padding) -> GoldenCase:
-    """Return a case whose reference in rows of masked tokens is eager's own output."""
+def _without_padding(golden: GoldenCase, padding: Padding, farther: float) -> GoldenCase:
+    """Return a case whose reference in rows of masked tokens is eager's own output, from which they may be farther."""
     reference = {
         name: np.where(padding[name], golden.eager[name].astype(np.float64), value) if name in padding else value
         for name, value in golden.reference.items()
     }
-    return replace(golden, reference=reference)
+    if not farther:
+        return replace(golden, reference=reference)
+    masked = {name: elements for name, elements in padding.items() if elements.any()}
+    return replace(golden, case=replace(golden.case, masked_atol=farther), reference=reference, masked=masked)
 
 
 def _with_tolerances(golden: GoldenCase, eager: Tolerance) -> GoldenCase:

@@ -20,8 +20,7 @@ LOOSE = 1e-2
 
 def basis_of(folder: Path, options: ValidateOptions) -> Basis:
     """Return what a report on a bundle's folder is based on, with the options of its validation."""
-    replaced = options.atol is not None or options.rtol is not None
-    tolerance = options.tolerance(Tolerance()) if replaced else None
+    tolerance = options.tolerance(Tolerance()) if options.gives_tolerance else None
     return Basis(sha256(folder / MANIFEST), tolerance, (*options.runtimes, *options.require))
 
 
@@ -44,12 +43,30 @@ def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> st
     if basis.replacement is not None:
         return f"tolerance: {_words(basis.replacement)} (given, in place of the derived ones)"
     # for each output in each case, since scales differ
-    loose = [*_loose(manifest, verdicts)]
-    if not loose:
-        return ""
-    share, tolerance = max(loose, key=lambda pair: pair[0])
-    part = f"{100 * share:.2g}% of" if share < 1 else f"{share:.2g} times"
-    return f"loosest tolerance: {_words(tolerance)} (manifest): an output off by {part} its largest value passes"
+    loose = max(_loose(manifest, verdicts), key=lambda pair: pair[0], default=None)
+    # of another program's file they are not compared
+    of_masked = 0.0 if manifest.foreign else max(_loose_of_masked(manifest, verdicts), default=0.0)
+    lines = []
+    if loose is not None:
+        share, tolerance = loose
+        words = f"{_words(tolerance)} (manifest): an output off by {_part(share)} its largest value passes"
+        lines.append(f"loosest tolerance: {words}")
+    if of_masked:
+        lines.append(f"rows of masked tokens pass if they are off by {_part(of_masked)} the largest value (manifest)")
+    return "; ".join(lines)
+
+
+def _part(share: float) -> str:
+    return f"{100 * share:.2g}% of" if share < 1 else f"{share:.2g} times"
+
+
+def _loose_of_masked(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[float]:
+    """Yield how much farther rows of masked tokens may be off, as shares of the output's scale above LOOSE."""
+    farther = {case.name: case.masked_atol for case in manifest.cases if case.masked_atol}
+    for comparison in (c for verdict in verdicts for c in verdict.comparisons):
+        share = _share(Tolerance(atol=farther.get(comparison.case, 0.0)), comparison.peak, 0.0)
+        if share > LOOSE:
+            yield share
 
 
 def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[float, Tolerance]]:

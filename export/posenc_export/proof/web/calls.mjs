@@ -65,7 +65,7 @@ function comparisonOf({ call, port, recorded, actual, manifest }, against, toler
     maxUlp: maxUlp(difference),
     position: worstPosition({ call, port, recorded, manifest }, difference),
     peak: peakOf(difference),
-    ...judge(difference, tolerance),
+    ...judge(difference, tolerance, recorded.masked[port.name], call.masked_atol),
   };
 }
 

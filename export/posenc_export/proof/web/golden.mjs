@@ -44,11 +44,11 @@ export function tokenAxis(port, dims) {
   return port.axes.some((axis) => isLength(axis) && axis.size === null) ? longAxis(port, dims) : dims.length - 2;
 }
 
-// Returns a recorded case: {feeds, eager, reference, model, rows}, each by the names of ports.
+// Returns a recorded case: {feeds, eager, reference, model, rows, masked}, each by the names of ports.
 export async function readCase(npz, manifest, call) {
   const feeds = {};
   for (const port of manifest.inputs) feeds[port.name] = await feedOf(npz, call, port);
-  const recorded = { feeds, eager: {}, reference: {}, model: {}, rows: {} };
+  const recorded = { feeds, eager: {}, reference: {}, model: {}, rows: {}, masked: {} };
   for (const port of call.refused ? [] : manifest.outputs) await addOutput(npz, call, port, recorded);
   return recorded;
 }
@@ -63,6 +63,7 @@ async function addOutput(npz, call, port, recorded) {
   for (const name of Object.keys(others).filter((word) => others[word])) {
     recorded[name][port.name] = await read(npz, `${key}.${name}`, eager.dims, "float64");
   }
+  if (npz.has(`${key}.masked`)) recorded.masked[port.name] = await read(npz, `${key}.masked`, eager.dims, "bool");
 }
 
 // Absent floats are zeros, and so are the rows that a sample leaves out.

@@ -97,8 +97,8 @@ function indexOf(at, dims) {
 }
 
 // Returns {passed, reason}: a difference is allowed if no element is above the tolerance {atol, rtol, ulps, vector,
-// bits}; NaN and unequal integers never pass.
-export function judge(difference, tolerance) {
+// bits}; NaN and unequal integers never pass. Elements where `masked` is not 0 may be off by `more` in addition.
+export function judge(difference, tolerance, masked = null, more = 0) {
   const { type, mismatch, error } = difference;
   if (mismatch) return { passed: false, reason: mismatch };
   if (error.some(Number.isNaN)) return { passed: false, reason: `NaN at ${list(worst(difference))}` };
@@ -108,6 +108,7 @@ export function judge(difference, tolerance) {
     return { passed, reason: passed ? "" : off(difference, "the same bits") };
   }
   const allowed = allowance(difference, tolerance);
+  if (masked) masked.data.forEach((flag, i) => (allowed[i] += flag ? more : 0));
   // a NaN in `allowed` fails, too
   if (error.every((size, i) => size <= allowed[i])) return { passed: true, reason: "" };
   // the element that is furthest beyond what is allowed there, which need not be the one with the largest error

@@ -49,6 +49,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array], uses: Use
         inputs=", ".join(_tensors(case, fed, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays, over)),
         tolerances=braced(*_tolerances(manifest, case)),
+        masked_atol=repr(float(case.masked_atol)),
     )
 
 

@@ -49,9 +49,18 @@ double ulp(double magnitude) {
   return std::ldexp(1.0, std::max(exponent, grain_v<T>.smallest) - grain_v<T>.fraction);
 }
 
+/// Elements that may be off by `atol` more: those that are not 0; none if there are no bytes.
+struct Masked {
+  Span<const std::byte> elements;
+  double atol;
+
+  double more(std::size_t i) const { return i < elements.size() && elements[i] != std::byte{0} ? atol : 0; }
+};
+
 /// Return what is wrong with an output, or nothing; `width` is the size of the last axis. NaN is always wrong.
 template <class T>
-std::string difference(Span<const T> actual, Span<const T> expected, std::size_t width, Tolerance allowed) {
+std::string difference(Span<const T> actual, Span<const T> expected, std::size_t width, Tolerance allowed,
+                       Masked masked) {
   if (actual.size() != expected.size()) return "has another size";
   for (std::size_t row = 0; row < actual.size(); row += width) {
     double peak = 0;
@@ -61,7 +70,7 @@ std::string difference(Span<const T> actual, Span<const T> expected, std::size_t
       const double got = value_of(actual[i]);
       const double wanted = value_of(expected[i]);
       const double most = allowed.atol + allowed.rtol * std::abs(wanted) + allowed.vector * peak +
-                          allowed.ulps * ulp<T>(std::abs(wanted));
+                          allowed.ulps * ulp<T>(std::abs(wanted)) + masked.more(i);
       // Written so that NaN fails, and equal infinities do not.
       if (allowed.bits ? same : got == wanted || std::abs(got - wanted) <= most) continue;
       std::ostringstream text;
