@@ -22,7 +22,7 @@ PROVED = {
     3: "a runtime given with --require did not run",
 }
 """Those of a command that proves something."""
-EXPORTED = {4: "the export itself failed"}
+EXPORTED = {4: "the module could not be exported"}
 STATUSES = PROVED | EXPORTED | ALWAYS
 """All of them."""
 ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
