@@ -14,8 +14,7 @@ def reference(call: Call, *, heads: int, form: str, bias_max: float, scale: floa
     """Return the bias in float64, head by head: slopes by the paper's code, or of 8 binary digits."""
     slopes = _slopes(heads, bias_max)
     if bfloat16:
-        fraction, exponent = np.frexp(np.asarray(slopes, np.float32))
-        slopes = np.ldexp(np.rint(fraction * 2.0**8), exponent - 8).astype(np.float64).tolist()
+        slopes = in_bfloat16(np.asarray(slopes)).tolist()
     query, key = call.query, call.key
     steps = {
         "distance": -np.abs(key[:, None, :] - query[:, :, None]),
@@ -23,6 +22,12 @@ def reference(call: Call, *, heads: int, form: str, bias_max: float, scale: floa
         "last_key": key[:, None, :] - key[:, None, -1:] + 0 * query[:, :, None],
     }[form]
     return (np.stack([scale * slope * steps.astype(np.float64) for slope in slopes], 1),)
+
+
+def in_bfloat16(slopes: Floats) -> Floats:
+    """Return slopes of 8 binary digits, in float64."""
+    fraction, exponent = np.frexp(slopes.astype(np.float32))
+    return np.asarray(np.ldexp(np.rint(fraction * 2.0**8), exponent - 8), np.float64)
 
 
 def _slopes(heads: int, bias_max: float) -> list[float]:
@@ -66,11 +71,12 @@ def fit(seen: Observation) -> Iterator[Guess]:
         read["scale"] = scale
     if is_coarse:
         read["bfloat16_slopes"] = True
-    slopes = scale * slopes_of(heads, bias_max)
+    slopes = scale * (in_bfloat16(slopes_of(heads, bias_max)) if is_coarse else slopes_of(heads, bias_max))
 
     def exact(positions: Integers) -> Floats:
-        """Return the bias of distances, or of positions of keys: (n,) -> (heads, n)."""
-        return np.asarray(slopes[:, None] * (-np.abs(positions) if form == "distance" else positions), np.float64)
+        """Return the bias of steps from a query to keys, or of positions of keys: (n,) -> (n, heads)."""
+        steps = -np.abs(positions) if form == "distance" else positions
+        return np.asarray(steps[:, None] * slopes, np.float64)
 
     # slopes, steps and products are rounded each
     tolerance = 8 * seen.spacing + 1e-5 + (COARSE if is_coarse else 0.0)

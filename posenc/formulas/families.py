@@ -36,6 +36,7 @@ class Traits:
         is_trained: All of its encodings were trained, and whatever is stored is right.
         is_evident: Nothing but positions has numbers of its form; trained rows may be those of words.
         is_stepped: Its numbers are those of steps of time that come in.
+        grows: Its numbers grow with the distance, by a slope for each head.
     """
 
     is_turned: bool = False
@@ -48,6 +49,7 @@ class Traits:
     is_trained: bool = False
     is_evident: bool = False
     is_stepped: bool = False
+    grows: bool = False
 
     @property
     def is_learned(self) -> bool:
@@ -64,7 +66,7 @@ FAMILIES: Mapping[Family, Traits] = {
     "rotary": Traits(is_turned=True, is_layered=True, is_compared=True, has_rows=True, is_evident=True),
     "sinusoidal": Traits(has_rows=True, is_absolute=True, is_evident=True),
     "learned": Traits(has_rows=True, is_absolute=True, is_trained=True),
-    "alibi": Traits(is_layered=True, is_compared=True, is_everywhere=True, is_evident=True),
+    "alibi": Traits(is_layered=True, is_compared=True, is_everywhere=True, is_evident=True, grows=True),
     "t5": Traits(is_layered=True, is_compared=True, is_in_each=True, is_trained=True, is_evident=True),
     "relative": Traits(is_layered=True, is_evident=True),
     "window": Traits(is_layered=True, is_everywhere=True, is_trained=True),

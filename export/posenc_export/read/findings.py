@@ -235,8 +235,9 @@ _finding(
     "error",
     Words(
         code="PE218",
-        asks="Are all numbers of a table of positions finite?",
-        failure="A row holds NaN or infinity: outputs are NaN from that position on",
+        asks="Are all numbers of an encoding finite?",
+        failure="A row holds NaN or infinity: outputs are NaN from that position on. It is a warning where ALiBi "
+        "in float16 has no number for very long calls",
         remedy="Look where the table is made, in half precision above all: 65504 is the largest number of float16.",
         example="a table of 512 rows of which row 300 is NaN",
     ),

@@ -60,6 +60,7 @@ class Errors:
         tensor: the stored table with the largest error; empty where rows are computed.
         last_position: the last position that was tried; nothing is said of those beyond.
         is_late: whether time ran out before the last position that was to be tried.
+        slope: by how much the largest number grows with each position; 0 where numbers do not grow.
     """
 
     positions: tuple[int, ...]
@@ -70,6 +71,7 @@ class Errors:
     tensor: str = ""
     last_position: int | None = None
     is_late: bool = False
+    slope: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,11 @@ class FoundEncoding:
     def traits(self) -> Traits:
         """What is true of all encodings of its family."""
         return FAMILIES[self.family]
+
+    @property
+    def place(self) -> str:
+        """What its errors are by, in a word: a bias may follow from the distance of a query and a key."""
+        return "distance" if self.traits.grows and self.name != "key" else "position"
 
     @property
     def where(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from posenc_export.common.rounding import ceiling
@@ -11,6 +12,7 @@ from posenc_export.read.findings import finding
 from posenc_export.read.inspection import (
     UNMEASURED,
     End,
+    Errors,
     Finding,
     FoundEncoding,
     GraphInput,
@@ -126,6 +128,9 @@ def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
             words = f"{encoding.family} ({encoding.name}): not judged, since its error was not measured"
             yield finding("off-formula", encoding.where, words)
         return
+    if measured.slope:
+        yield from _of_bias(encoding, measured, is_strict)
+        return
     points = list(zip(measured.positions, measured.errors, strict=True))
     noisy = [position for position, error in points if error > NOISE]
     # below 2^17 no angle in float32 is off by as much
@@ -134,13 +139,38 @@ def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
         yield finding("half-noise", encoding.where, words)
         return
     # one rule for all tables: what the element type loses that they are stored in is for --fail-above to ask for
-    held = max((encoding.dtype, encoding.stored_dtype), key=lambda dtype: ROUNDOFF.get(dtype, 0.0))
+    held = max((encoding.dtype, encoding.stored_dtype), key=_roundoff)
     off = [p for p, error in points if error > measured.bound + (0.0 if is_strict else excused(p, held))]
     if off:
         first = measured.exceeds_from if is_strict else off[0]
         position, worst = max(points, key=lambda point: point[1])
         words = f"off by more than {measured.bound:g} from position {first:,} on, by {ceiling(worst)} at {position:,}"
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
+
+
+def _of_bias(encoding: FoundEncoding, measured: Errors, is_strict: bool) -> Iterator[Finding]:
+    """Yield what is wrong with a bias whose numbers grow: float32 and half precision lose digits of each of them."""
+    points = list(zip(measured.positions, measured.errors, strict=True))
+    # the slope, the distance and their product are rounded
+    relative = FLOAT32 + 2 * ROUNDOFF.get(max((encoding.dtype, encoding.stored_dtype), key=_roundoff), 0.0)
+    excuses = [0.0 if is_strict else relative * measured.slope * position for position, _ in points]
+    off = [p for (p, error), excuse in zip(points, excuses, strict=True) if not error <= measured.bound + excuse]
+    if not off:
+        return
+    position, worst = max(points, key=lambda point: point[1])
+    where, family = measured.tensor or encoding.where, encoding.family
+    if not is_strict and math.isinf(worst) and off[0] == position:
+        # where nobody asks for such a length, nothing is wrong
+        words = f"{family}: {encoding.dtype} has no number as large as those from {encoding.place} {position:,} on"
+        yield finding("not-finite", where, words, "warning")
+        return
+    first = measured.exceeds_from if is_strict else off[0]
+    words = f"off by more than {measured.bound:g} from {encoding.place} {first:,} on"
+    yield finding("off-formula", where, f"{family}: {words}, by {ceiling(worst)} at {position:,}")
+
+
+def _roundoff(dtype: str) -> float:
+    return ROUNDOFF.get(dtype, 0.0)
 
 
 def _holds_its_own(encoding: FoundEncoding) -> bool:

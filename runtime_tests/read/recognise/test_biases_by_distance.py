@@ -55,7 +55,7 @@ def test_alibi_gives_its_heads_and_form(heads: int, form: str, masked: bool) -> 
     assert named.exact is not None
     steps = np.arange(22) - 21 if form == "last_key" else np.arange(22)
     assert np.array_equal(
-        named.exact(steps), slopes_of(heads, 8.0)[:, None] * (steps * (-1 if form == "distance" else 1))
+        named.exact(steps), np.outer(steps * (-1 if form == "distance" else 1), slopes_of(heads, 8.0))
     )
 
 

@@ -81,21 +81,20 @@ def far_rows(graph: Graph, run: Run, targets: Collection[str], source: str | Non
         source: the input that holds positions; None where the graph counts them.
         budget: how much a turn may cost.
     """
-    takes = {node.name: _taken_by(node) for node in graph.nodes}
-    makers = {name: node for node in graph.nodes for name in node.outputs if name}
-    needed, waiting = set(), [name for name in targets if name in makers]
-    while waiting:
-        node = makers[waiting.pop()]
-        if node.name not in needed:
-            needed.add(node.name)
-            waiting += [name for name in takes[node.name] if name in makers]
-    counts = {source: 1} if source is not None else _counts(graph.nodes, needed, run)
+    counts = {source: 1} if source is not None else counts_of(path_from(graph, targets), run)
+    return rows_from(graph, run, targets, counts, budget)
+
+
+def rows_from(
+    graph: Graph, run: Run, targets: Collection[str], counts: Mapping[str, int], budget: Budget
+) -> FarRows | None:
+    """Return what computes rows from counts of places; None where they do not follow from these."""
     if not counts or any(not isinstance(run.values.get(name), Position) for name in counts):
         return None
     reached, path = set(counts), []
-    for node in graph.nodes:
+    for node in path_from(graph, targets):
         # what counts is given: a count of a count is not computed again
-        if node.name in needed and reached & takes[node.name] and not set(node.outputs) & set(counts):
+        if reached & _taken_by(node) and not set(node.outputs) & set(counts):
             path.append(node)
             reached.update(name for name in node.outputs if name)
     if not reached.issuperset(targets):
@@ -103,11 +102,29 @@ def far_rows(graph: Graph, run: Run, targets: Collection[str], source: str | Non
     return FarRows(replace(graph, nodes=tuple(path), constants={}), run, counts, tuple(targets), budget)
 
 
-def _counts(nodes: Sequence[Node], needed: Collection[str], run: Run) -> dict[str, int]:
-    """Return the first tensors on the way to rows that count places, or blocks of places, and how many a block has."""
-    outputs = [node.outputs[0] for node in nodes if node.name in needed and node.op_type in COUNTING]
+def path_from(graph: Graph, targets: Collection[str]) -> list[Node]:
+    """Return the nodes of a graph that tensors are made by, in order."""
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
+    needed, waiting = set(), [name for name in targets if name in makers]
+    while waiting:
+        node = makers[waiting.pop()]
+        if node.name not in needed:
+            needed.add(node.name)
+            waiting += [name for name in _taken_by(node) if name in makers]
+    return [node for node in graph.nodes if node.name in needed]
+
+
+def counts_of(nodes: Sequence[Node], run: Run, last: bool = False) -> dict[str, int]:
+    """Return the first tensors on the way to rows that count places, or blocks of places, and how many a block has.
+
+    Args:
+        nodes: that lead to the rows.
+        run: the graph at LENGTH places.
+        last: whether a count may also end at 0.
+    """
+    outputs = [node.outputs[0] for node in nodes if node.op_type in COUNTING]
     values = {name: value.array for name in outputs if isinstance(value := run.values.get(name), Position)}
-    counts = {name: 1 for name, array in values.items() if is_count(array)}
+    counts = {name: 1 for name, array in values.items() if is_count(array, last)}
     return counts or {name: block for name, array in values.items() if (block := _block(array))}
 
 
@@ -122,12 +139,13 @@ def _block(array: Array) -> int:
     return fitting[0] if len(fitting) == 1 else 0
 
 
-def is_count(array: Array) -> bool:
-    """Return whether an array counts LENGTH places along one of its axes, from about 0 on."""
+def is_count(array: Array, last: bool = False) -> bool:
+    """Return whether an array counts LENGTH places along one of its axes, from about 0 on; or, with `last`, up to 0."""
     if array.dtype.kind not in "iuf" or LENGTH not in array.shape or array.size % LENGTH:
         return False
     rows = np.moveaxis(array, array.shape.index(LENGTH), -1).reshape(-1, LENGTH).astype(np.float64)
-    return bool((rows == rows[:1]).all() and abs(rows[0, 0]) <= 1 and (np.diff(rows[0]) == 1).all())
+    begins = abs(rows[0, 0]) <= 1 or (last and rows[0, -1] == 0)
+    return bool((rows == rows[:1]).all() and begins and (np.diff(rows[0]) == 1).all())
 
 
 def _taken_by(node: Node) -> set[str]:

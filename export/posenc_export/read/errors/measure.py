@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors
+from posenc_export.read.errors.biases import table_errors as bias_table_errors
 from posenc_export.read.errors.by_position import Exact, curve, errors_by_position
 from posenc_export.read.errors.far import Far, far_errors
 from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
@@ -83,10 +85,53 @@ class Measuring:
         """
         if named.form.exact is None:
             return None
+        if named.form.traits.grows:
+            return self._of_bias(named, limit)
         if named.rows is not None and not self.is_composed(named):
             # tables of eight bits are numbers only once they are read
             return self._of_table(named, named.rows) or self._looked_up(named, named.rows)
         return self._computed(named, limit)
+
+    def _of_bias(self, named: Named, limit: int) -> Errors | None:
+        """Return the errors of a bias that grows with the distance: of its table, far out, or in one long call."""
+        exact = named.form.exact
+        assert exact is not None
+        found: BiasErrors | None = None
+        if named.rows is not None:
+            tables = self._tables((*named.stored, *named.tensors), named.rows)
+            found = next(filter(None, (bias_table_errors(table, named.form) for _, table in tables)), None)
+        else:
+            budget = replace(self.budget, value_bytes=MASKS)
+            seconds = min(SECONDS, self.budget.seconds / 2)
+            for target in named.tensors:
+                bias = Bias(self.graph, self.run, self.at_length, target, named.form, budget)
+                found = found or far_bias_errors(bias, limit, seconds)
+            found = found or self._of_bias_in_one_call(named, limit)
+        if found is None:
+            return None
+        slope = float(np.abs(exact(np.ones(1, np.int64))).max())
+        errors = curve(found.positions, found.errors, self.bound)
+        return replace(errors, last_position=int(found.positions[-1]), is_late=found.is_late, slope=slope)
+
+    def _of_bias_in_one_call(self, named: Named, limit: int) -> BiasErrors | None:
+        """Return the errors of a bias in a call as long as memory allows, or as long as what is stored."""
+        value = self.run.values.get(named.tensors[0]) if named.tensors else None
+        if isinstance(value, Constant) and len(value.shape) > 1:  # every call has the same sizes
+            return None if (array := _loaded(value)) is None else call_errors(array, named.form)
+        if not isinstance(value, Position) or value.array.ndim < 2:
+            return None
+        heads = value.array.size // (value.array.shape[-1] * value.array.shape[-2])
+        queries = value.array.shape[-2] > 1
+        numbers = LARGEST // 8 // max(heads, 1)
+        longest = min(limit, int(np.sqrt(numbers)) if queries else min(numbers, FAR))
+        stored = (self.run.values.get(name) for name in named.stored)
+        sizes = [table.shape[-1] for table in stored if isinstance(table, Constant) and table.shape]
+        for length in dict.fromkeys((longest, *(size for size in sizes if 1 < size < longest))):
+            arrays = self._in_a_whole_call(length, named.tensors[:1])
+            array = None if arrays is None else arrays[named.tensors[0]]
+            if array is not None and array.ndim > 1 and array.shape[-1] == length:
+                return call_errors(array, named.form)
+        return None
 
     def _looked_up(self, named: Named, rows: int) -> Errors | None:
         """Return the errors of the rows that the graph reads of a table."""
@@ -111,6 +156,8 @@ class Measuring:
 
     def breaks_at(self, named: Named) -> tuple[int, str] | None:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
+        if named.form.traits.grows:
+            return None  # its errors show what is another's number
         far = self._far_out(named, min(FAR, named.rows or FAR))
         return None if far is None or far.breaks is None else (far.breaks, far.words)
 
@@ -362,14 +409,21 @@ def _table(value: Value | None, rows: int) -> Array | None:
     """Return a value as (rows, all else), with a row a position; None for every other value."""
     if not isinstance(value, (Constant, Position)):
         return None
-    try:
-        array = value.load() if isinstance(value, Constant) else value.array
-    except ValueError:
+    array = _loaded(value) if isinstance(value, Constant) else value.array
+    if array is None:
         return None
     axis = next((axis for axis, size in enumerate(array.shape) if size == rows), None)
     if axis is None or not rows or array.dtype.kind in "OUSc":
         return None
     return np.moveaxis(array, axis, 0).reshape(rows, -1)
+
+
+def _loaded(value: Constant) -> Array | None:
+    """Return stored numbers; None where they are missing, or too many."""
+    try:
+        return value.load()
+    except ValueError:
+        return None
 
 
 def _some(rows: int, sparse: int = SPARSE) -> Indices:

@@ -64,6 +64,7 @@ class ErrorsJson(TypedDict):
     tensor: Annotated[Text, Field(description="the stored table with the largest error; empty without one")]
     last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
     is_late: Annotated[bool, Field(description="whether time ran out before the last position that was to be tried")]
+    slope: Annotated[float, Field(description="by how much the largest number grows with a position; 0: it does not")]
 
 
 class RoundedJson(TypedDict):

@@ -140,7 +140,8 @@ def _encoding(encoding: FoundEncoding, most: int | None) -> Iterator[str]:
     yield f"  {layers}{_count(len(encoding.nodes), 'node')}: {_first_of(encoding.nodes, most)}"
     if encoding.stored:
         yield f"  made of: {_first_of(encoding.stored, most)}"
-    if encoding.error is not None:
+    # an infinite error is none in JSON
+    if encoding.error is not None or encoding.errors is not None:
         yield f"  {_error(encoding)}"
     if encoding.rounded:
         yield f"  in half precision: {'; '.join(map(_rounded, encoding.rounded))}"
@@ -154,13 +155,14 @@ def _error(encoding: FoundEncoding) -> str:
     worst = max(range(len(measured.errors)), key=lambda i: measured.errors[i])
     # a row that nobody looked at is not said to be right
     of_some = f", of {measured.sampled:,} sampled {_sampled(encoding)}" if measured.sampled is not None else ""
-    at = f"at position {measured.positions[worst]:,}"
+    place = encoding.place
+    at = f"at {place} {measured.positions[worst]:,}"
     if encoding.rows is None and measured.sampled is None and measured.last_position is not None:
-        at += f" of positions 0 to {measured.last_position:,}"
+        at += f" of {place}s 0 to {measured.last_position:,}"
     words = f"error against float64{of_some}: at most {ceiling(measured.errors[worst])}, {at}"
     if measured.exceeds_from is None:
         return words
-    return f"{words}; above {measured.bound:g} from position {measured.exceeds_from:,} on"
+    return f"{words}; above {measured.bound:g} from {place} {measured.exceeds_from:,} on"
 
 
 def _sampled(encoding: FoundEncoding) -> str:
