@@ -34,6 +34,10 @@ def fit(seen: Observation) -> Iterator[Guess]:
     last = (len(factor) - 1 + offset) // step
     for beta in positive_guesses(float((factor[-1] - 1.0) / np.log(1.0 + last))):
         positions = np.arange(len(factor))
-        yield Guess(
-            {"beta": beta, "step": step, "offset": offset}, factors(positions, beta=beta, step=step, offset=offset)
-        )
+        read = {"beta": beta, "step": step, "offset": offset}
+
+        def exact(places: Integers, beta: float = beta) -> Floats:
+            """Return the factors of places that have the offset: (n,) -> (n, 1)."""
+            return factors(places, beta=beta, step=step, offset=0)[:, None]
+
+        yield Guess(read, factors(positions, beta=beta, step=step, offset=offset), exact=exact)

@@ -143,6 +143,44 @@ def test_a_temperature_that_is_one_in_a_short_call(tmp_path: Path) -> None:
         (("Mul#10",), "attention_temperature -p beta=1 -p step=8192 -p offset=0")
     ]
     assert not made.not_judged
+    (errors,) = (encoding.errors for encoding in made.encodings)
+    assert errors is not None
+    assert (errors.last_position, errors.exceeds_from) == (2**20 - 1, None)
+    wrong = read(tmp_path, body.replace("whole = Floor (step)", "whole = Identity (step)"), tables, bound=1e-3)
+    assert codes(wrong) != {}, "--fail-above 1e-3"
+
+
+def test_a_temperature_with_an_offset_is_measured_at_its_places(tmp_path: Path) -> None:
+    body = """cooled (float[1, 2, seq, 16] q) => (float[1, 2, seq, 16] y) {
+    sh = Shape (q)  length = Gather (sh, two)  n = Range (zero, length, one)  m = Add (n, one)
+    p = Cast <to = 1> (m)  step = Div (p, steps)  whole = Floor (step)  more = Add (whole, unit)  log = Log (more)
+    f = Add (log, unit)  r = Unsqueeze (f, axis1)  y = Mul (q, r) }"""
+    made = read(tmp_path, body, {"steps": np.array(8, np.float32), "unit": np.array(1, np.float32)}, bound=1e-3)
+    (encoding,) = made.encodings
+    assert (encoding.family, encoding.parameters["offset"]) == ("temperature", 1)
+    assert encoding.errors is not None
+    assert encoding.errors.exceeds_from is None
+    assert made.findings == ()
+
+
+def test_weights_of_experts_that_take_the_tokens_each_are_no_places(tmp_path: Path) -> None:
+    """Llama 4 copies the tokens for each expert; rows that are added to the copies by place are some."""
+    body = """experts (float[seq, 8] x) => (float[3, seq, 6] y) {
+    h = MatMul (x, w)  t = Tile (h, copies)  e = Reshape (t, apart)  y = MatMul (e, weights) }"""
+    random = np.random.default_rng(0)
+    tables = {
+        "w": random.standard_normal((8, 8)).astype(np.float32),
+        "weights": random.standard_normal((3, 8, 6)).astype(np.float32),
+        "copies": np.array([3, 1]),
+        "apart": np.array([3, -1, 8]),
+    }
+    made = read(tmp_path, body, tables)
+    assert (made.encodings, made.not_judged) == ((), ())
+    rows = {**tables, "rows": random.standard_normal((13, 8)).astype(np.float32)}
+    placed = body.replace("t = Tile (h, copies)", "g = Add (h, rows)  t = Tile (g, copies)").replace(
+        "[seq, 8]", "[13, 8]"
+    )
+    assert read(tmp_path, placed, rows).encodings
 
 
 def test_a_factor_that_no_formula_has_far_out(tmp_path: Path) -> None:

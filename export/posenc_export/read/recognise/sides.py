@@ -15,7 +15,7 @@ from posenc_export.read.values import Constant, Data, Meeting, Operand, Run, Sha
 
 Side = Literal["features", "places", "mixed", "joined", "unknown"]
 """What an axis is: `mixed` are places that a weight has mixed, as MLP-Mixer does: each is a feature of all places.
-`joined` are features and places in one."""
+`joined` are features and places in one, or copies of places: experts take the tokens each."""
 Sides = tuple[Side, ...]
 UNKNOWN: Side = "unknown"
 PLACES: Side = "places"
@@ -53,7 +53,7 @@ KEEPING = {
 }
 """Operators whose outputs have the axes of their first data."""
 RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
-MOVING_ALONG = ("Slice", "Pad", "Tile", "Split")
+MOVING_ALONG = ("Slice", "Pad", "Split")
 """Operators that take data from their first input, along axes that stay."""
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 REDUCING = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ArgMax", "ArgMin")
@@ -192,6 +192,21 @@ def _transposed(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
     order = node.attributes.get("perm")
     places = [int(place) for place in order] if isinstance(order, (list, tuple)) else range(len(sides))[::-1]
     return tuple(sides[place] for place in places if place < len(sides))
+
+
+def _tiled(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
+    """Return the axes of copies: along places, which of the copies it is is none of them."""
+    first = node.operands[0]
+    if first is None:
+        return ()
+    before = shape_of(first.value)
+    sides = axes.of(first.tensor, before)
+    if len(before) != len(shape):
+        return sides
+    return tuple(
+        JOINED if side == PLACES and 1 < size < copied else side
+        for side, size, copied in zip(sides, before, shape, strict=True)
+    )
 
 
 def _regrouped(axes: TensorAxes, node: Meeting, shape: Shape) -> Sides:
@@ -386,6 +401,7 @@ RULES: Mapping[str, Callable[[TensorAxes, Meeting, Shape], Sides]] = {
     **dict.fromkeys(REORDERING, _reordered),
     "Gather": _of_gather,
     "Transpose": _transposed,
+    "Tile": _tiled,
     **dict.fromkeys(RESHAPING, _regrouped),
     **dict.fromkeys(REDUCING, _reduced),
 }
