@@ -38,7 +38,7 @@ FLOAT32 = 2.0**-22
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 2.0**-6}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
-TRAINED = ("table", "buckets")
+TRAINED = ("table", "buckets", "bucketed", "clipped", "distances")
 """Names of forms whose rows were trained."""
 TOLD = ("close to ", "angles of no known form ", STORED_NUMBERS)
 """How the names of numbers begin that say all there is to say."""
