@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 from helpers.graph_files import written
 from helpers.misread import biased, codes, inspected, read
+from helpers.shared import Cli
 from posenc.formulas.alibi import in_bfloat16, slopes_of
 from posenc.ports import Array
 from posenc_export.cli.commands.inspect import fails
@@ -169,3 +170,16 @@ def test_a_bias_of_a_mask_is_measured(tmp_path: Path) -> None:
     assert (made.encodings[0].name, made.encodings[0].positions) == ("key", "mask attention_mask")
     assert seen(made).last_position == LAST
     assert made.findings == ()
+
+
+@pytest.mark.parametrize("bias", [FORMS["signed"], AMID], ids=["no error", "infinite errors"])
+def test_errors_are_drawn_that_no_log_scale_has(tmp_path: Path, cli: Cli, bias: str) -> None:
+    numbers = {"zero": np.array(0), "one": np.array(1), "two": np.array(2), "axis1": np.array([1]), "slopes": POWERS}
+    path = str(written(tmp_path, biased(bias), numbers))
+    picture, page = tmp_path / "errors.svg", tmp_path / "page.html"
+    result = cli("inspect", path, "--plot", str(picture), "--html", str(page))
+    assert result.exit_code == (0 if bias in FORMS.values() else 1), result.output
+    assert ("no error" in picture.read_text(encoding="utf-8")) == (bias in FORMS.values())
+    # a page has charts of errors alone
+    text = page.read_text(encoding="utf-8")
+    assert ("distance 65,520: " in text) == (bias == AMID)

@@ -26,6 +26,9 @@ def by_position(figure: Figure, inspection: Inspection) -> None:
     bounds = {encoding.errors.bound for encoding in curves if encoding.errors is not None}
     for bound in bounds:
         axes.axhline(bound, color="grey", linewidth=0.8, linestyle=":")
+    last = max(encoding.errors.positions[-1] for encoding in curves if encoding.errors is not None)
+    # a curve without any error has no points to scale by
+    axes.set_xlim(1, max(last, 2))
     label_errors(axes, f"{inspection.file}: error by position")
 
 
@@ -36,7 +39,8 @@ def _curve(axes: Axes, encoding: FoundEncoding) -> None:
     )
     # a log scale shows neither position 0, nor an error of 0, nor infinity
     visible = (positions > 0) & (errors > 0) & np.isfinite(errors)
-    axes.plot(positions[visible], errors[visible], linewidth=1.5, label=_label(encoding))
+    label = _label(encoding) + ("" if errors.any() else ": no error")
+    axes.plot(positions[visible], errors[visible], linewidth=1.5, label=label)
 
 
 def _label(encoding: FoundEncoding) -> str:
