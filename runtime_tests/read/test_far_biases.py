@@ -159,6 +159,20 @@ def test_positions_that_wrap_far_out_are_no_rounding(tmp_path: Path) -> None:
     assert "off by more than 0.001 from position 8,000 on" in made.findings[0].detail
 
 
+@pytest.mark.parametrize("wraps", [False, True])
+def test_each_layer_is_measured(tmp_path: Path, wraps: bool) -> None:
+    """Layers may compute their own biases from the same slopes: a wrong second one is seen."""
+    second = "Mod (n, wide)" if wraps else "Identity (n)"
+    body = f"""layers (float[batch, 4, seq, seq] x, float[batch, 4, seq, seq] z) =>
+    (float[batch, 4, seq, seq] y, float[batch, 4, seq, seq] v) {{
+    sh = Shape (x)  length = Gather (sh, two)  n = Range (zero, length, one)
+    k = Cast <to = 1> (n)  u = Unsqueeze (k, axis0)  first = Mul (slopes, u)  y = Add (x, first)
+    w = {second}  l = Cast <to = 1> (w)  t = Unsqueeze (l, axis0)  other = Mul (slopes, t)  v = Add (z, other) }}"""
+    made = read(tmp_path, body, {"slopes": POWERS, "wide": np.array(8000)})
+    assert len(made.encodings[0].nodes) == 2
+    assert codes(made) == ({"PE204": "error"} if wraps else {})
+
+
 def test_a_bias_of_a_mask_is_measured(tmp_path: Path) -> None:
     """BLOOM counts places by its mask, and repeats the heads for a batch."""
     body = """masked (float[batch, 4, seq, seq] x, int64[batch, seq] attention_mask)

@@ -86,6 +86,18 @@ def call_errors(bias: Array, form: Form) -> BiasErrors | None:
     return _checked(BiasErrors(np.arange(keys), worst), form.exact)
 
 
+def worst_of(parts: Sequence[BiasErrors | None]) -> BiasErrors | None:
+    """Return the errors of several tensors as far as all of them go; None where those of one are not known."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    positions, errors = (np.concatenate([getattr(part, name) for part in known]) for name in ("positions", "errors"))
+    last = min(int(part.positions[-1]) for part in known)
+    order = np.argsort(positions, kind="stable")
+    order = order[positions[order] <= last]
+    return BiasErrors(positions[order], errors[order], any(part.is_late for part in known))
+
+
 @dataclass(frozen=True)
 class Bias:
     """A computed bias.
@@ -107,20 +119,19 @@ class Bias:
     budget: Budget
 
 
-def far_bias_errors(bias: Bias, limit: int, seconds: float) -> BiasErrors | None:
+def far_bias_errors(bias: Bias, limit: int, deadline: float) -> BiasErrors | None:
     """Return the errors of a computed bias far out; None where its steps are not found, or it is another one.
 
     Args:
         bias: that is computed again.
         limit: how many distances are tried.
-        seconds: how long it may take.
+        deadline: when it ends, by `time.monotonic`.
     """
     exact, target = bias.form.exact, bias.target
     assert exact is not None
     turns = _by_keys(bias) or _by_steps(bias)
     if turns is None:
         return None
-    deadline = time.monotonic() + seconds
     positions: list[Indices] = []
     errors: list[Floats] = []
     is_late = False

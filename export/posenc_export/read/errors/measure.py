@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors
+from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors, worst_of
 from posenc_export.read.errors.biases import table_errors as bias_table_errors
 from posenc_export.read.errors.by_position import Exact, curve, errors_by_position
 from posenc_export.read.errors.far import Far, far_errors
@@ -101,21 +102,23 @@ class Measuring:
             tables = self._tables((*named.stored, *named.tensors), named.rows)
             found = next(filter(None, (bias_table_errors(table, named.form) for _, table in tables)), None)
         else:
-            budget = replace(self.budget, value_bytes=MASKS)
-            seconds = min(SECONDS, self.budget.seconds / 2)
-            for target in named.tensors:
-                bias = Bias(self.graph, self.run, self.at_length, target, named.form, budget)
-                found = found or far_bias_errors(bias, limit, seconds)
-            found = found or self._of_bias_in_one_call(named, limit)
+            # each layer may compute its own
+            deadline = time.monotonic() + min(SECONDS, self.budget.seconds / 2)
+            found = worst_of([self._of_one_bias(named, target, limit, deadline) for target in named.tensors])
         if found is None:
             return None
         slope = float(np.abs(exact(np.ones(1, np.int64))).max())
         errors = curve(found.positions, found.errors, self.bound)
         return replace(errors, last_position=int(found.positions[-1]), is_late=found.is_late, slope=slope)
 
-    def _of_bias_in_one_call(self, named: Named, limit: int) -> BiasErrors | None:
-        """Return the errors of a bias in a call as long as memory allows, or as long as what is stored."""
-        value = self.run.values.get(named.tensors[0]) if named.tensors else None
+    def _of_one_bias(self, named: Named, target: str, limit: int, deadline: float) -> BiasErrors | None:
+        """Return the errors of a tensor far out, or in a call as long as memory allows, or as what is stored."""
+        budget = replace(self.budget, value_bytes=MASKS)
+        bias = Bias(self.graph, self.run, self.at_length, target, named.form, budget)
+        found = far_bias_errors(bias, limit, deadline)
+        if found is not None:
+            return found
+        value = self.run.values.get(target)
         if isinstance(value, Constant) and len(value.shape) > 1:  # every call has the same sizes
             return None if (array := _loaded(value)) is None else call_errors(array, named.form)
         if not isinstance(value, Position) or value.array.ndim < 2:
@@ -127,8 +130,8 @@ class Measuring:
         stored = (self.run.values.get(name) for name in named.stored)
         sizes = [table.shape[-1] for table in stored if isinstance(table, Constant) and table.shape]
         for length in dict.fromkeys((longest, *(size for size in sizes if 1 < size < longest))):
-            arrays = self._in_a_whole_call(length, named.tensors[:1])
-            array = None if arrays is None else arrays[named.tensors[0]]
+            arrays = self._in_a_whole_call(length, [target])
+            array = None if arrays is None else arrays[target]
             if array is not None and array.ndim > 1 and array.shape[-1] == length:
                 return call_errors(array, named.form)
         return None
