@@ -77,7 +77,8 @@ _finding(
         code="PE204",
         asks="Are the position numbers those of their closed form, in float64, up to the bound?",
         failure="From the named position on, numbers are off by more than the bound, which --fail-above changes",
-        remedy="Look where the angles are computed: in float64, or by posenc extend MODEL.onnx --exact -o OUT.onnx.",
+        remedy="Compute angles in float64, or by posenc extend MODEL.onnx --exact -o OUT.onnx. Compute the biases of "
+        "ALiBi in float32.",
         example="angles in float32, off by 0.008 at position 131,071",
     ),
 )
