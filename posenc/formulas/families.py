@@ -21,6 +21,20 @@ Family = Literal[
 ]
 
 
+TRAINED_FORMS = (
+    "table",
+    "buckets",
+    "bucketed",
+    "clipped",
+    "clipped_relative",
+    "deberta_buckets",
+    "distances",
+    "interpolated",
+    "learned rows and columns",
+)
+"""Names of forms of which nothing is off: rows that were trained, or whole numbers that choose among such rows."""
+
+
 @dataclass(frozen=True)
 class Traits:
     """What is true of all encodings of a family.

@@ -21,7 +21,7 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.families import FAMILIES, Family, Traits
+from posenc.formulas.families import FAMILIES, TRAINED_FORMS, Family, Traits
 from posenc.parameters import Value
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
@@ -102,21 +102,26 @@ class Observation:
 
     def agrees(self, guess: Guess) -> bool:
         """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
-        return self.difference(guess) is not None
+        return self.differences(guess) is not None
 
-    def difference(self, guess: Guess) -> float | None:
-        """Return the largest absolute difference from the numbers of a guess; None where the dtype tells them apart."""
+    def differences(self, guess: Guess) -> Floats | None:
+        """Return the absolute differences from the numbers of a guess; None where the dtype tells them apart.
+
+        Of kinds with places they are the largest of each place, (*places,), or (*places, heads); of others, of all.
+        """
         # a guess of rows may leave out those that half precision made noise
         seen = self.numbers[: len(guess.numbers)] if self.kind in IN_ORDER else self.numbers
         if guess.numbers.shape != seen.shape or not seen.size:
             return None
         if self.kind in ("index", "lookup"):
-            return 0.0 if (self.numbers == guess.numbers).all() else None
+            return np.zeros(()) if (self.numbers == guess.numbers).all() else None
         wide = seen if np.iscomplexobj(seen) else seen.astype(np.float64)
         apart = np.abs(wide - guess.numbers)
-        largest = float((apart if self.is_whole else apart[~np.isnan(apart)]).max(initial=0.0))
+        if not self.is_whole:
+            apart = np.where(np.isnan(apart), 0.0, apart)
+        found = np.asarray(apart.max(axis=-1 if self.kind in IN_ORDER else None), np.float64)
         scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
-        return largest if largest <= max(self.tolerance, guess.tolerance) * scale else None
+        return found if found.max() <= max(self.tolerance, guess.tolerance) * scale else None
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ class Form:
         moved: Distances whose row is not the form's, or is up to how a runtime rounds half precision.
         scheme: The scheme whose formula gives the numbers; empty where none does.
         typed: The parameters of the scheme.
-        off: The largest absolute difference of the numbers that were seen.
+        differences: Of the numbers that were seen: the largest of each place, where they have places.
     """
 
     family: Family
@@ -168,12 +173,22 @@ class Form:
     moved: tuple[int, ...] = ()
     scheme: str = ""
     typed: Mapping[str, Parameter] = field(default_factory=dict)
-    off: float | None = field(default=None, compare=False)
+    differences: Floats | None = field(default=None, compare=False, repr=False)
 
     @property
     def traits(self) -> Traits:
         """What is true of all encodings of its family."""
         return FAMILIES[self.family]
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether its numbers follow no formula: whatever is stored is right."""
+        return self.traits.is_trained or self.name in TRAINED_FORMS
+
+    @property
+    def error(self) -> float | None:
+        """The largest absolute difference of the numbers that were seen; None where nobody measured it."""
+        return None if self.differences is None else float(self.differences.max(initial=0.0))
 
     @property
     def line(self) -> str:
@@ -261,9 +276,9 @@ def find_scheme(seen: Observation) -> Form | None:
         return None
     for backward in sorted(FITS.values(), key=lambda formula: formula.last):
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
-            difference = seen.difference(guess)
-            if difference is not None:
-                return _form(backward, guess, difference)
+            differences = seen.differences(guess)
+            if differences is not None:
+                return _form(backward, guess, differences)
     return None
 
 
@@ -276,7 +291,7 @@ def _tells(seen: Observation) -> bool:
     return bool(np.isfinite(numbers).all() and np.ptp(np.abs(numbers)))
 
 
-def _form(backward: FormulaFit, guess: Guess, off: float) -> Form:
+def _form(backward: FormulaFit, guess: Guess, differences: Floats) -> Form:
     typed = _plain(guess.parameters if guess.typed is None else guess.typed)
     return Form(
         backward.family,
@@ -287,7 +302,7 @@ def _form(backward: FormulaFit, guess: Guess, off: float) -> Form:
         guess.moved,
         backward.scheme if typed else "",
         typed,
-        off,
+        differences,
     )
 
 

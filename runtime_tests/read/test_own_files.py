@@ -22,3 +22,5 @@ def test_no_file_of_ours_is_passed_over_in_silence(once: Once, name: str, mode: 
     made = inspected(sample_bundle(once, f"{name} {mode}") / "model.onnx")
     assert made.encodings or made.not_judged
     assert made.passed
+    named = [entry for entry in made.encodings if entry.family != "not recognised"]
+    assert [entry.name for entry in named if entry.errors is None and not entry.is_trained] == []

@@ -99,16 +99,16 @@ def _is_short(run: Run) -> bool:
 
 def _small_enough(graph: Graph, run: Run, budget: Budget) -> Run:
     """Return a run of a smaller image, where pairs of places of the usual one are too many to be computed."""
-    if not _left_out(graph, run) or not set(axes_of(graph).values()).issuperset(IMAGE):
+    if not is_left_out(graph, run) or not set(axes_of(graph).values()).issuperset(IMAGE):
         return run
     for height, width in SMALL:
         other = interpret(graph, {"height": height, "width": width}, budget=budget)
-        if other.stopped is None and not _left_out(graph, other):
+        if other.stopped is None and not is_left_out(graph, other):
             return other
     return run
 
 
-def _left_out(graph: Graph, run: Run) -> bool:
+def is_left_out(graph: Graph, run: Run) -> bool:
     """Return whether position values that meet data, or are returned, or what they meet, are too large to look into."""
     values = [operand.value for meeting in run.meetings for operand in meeting.operands if operand is not None]
     values += [run.values[name] for name in graph.outputs if name in run.values]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posenc.formulas.families import FAMILIES, Family, Traits
+from posenc.formulas.families import FAMILIES, TRAINED_FORMS, Family, Traits
 from posenc.formulas.fitting import Parameter
 from posenc_export.common.markdown import count_of
 from posenc_export.common.notebooks import html_of
@@ -25,6 +25,8 @@ UNMEASURED = ": time for measuring ran out"
 """How the words end that say of errors that they are those of a part of the positions."""
 Beyond = Literal["refuses", "broadcasts", "repeats", "overruns", "goes on"]
 """What a file does with a call longer than its last right length; it goes on where no end was met."""
+Place = Literal["position", "distance", "coordinate", "row"]
+"""What errors are by."""
 Size = int | str | None
 
 
@@ -61,6 +63,10 @@ class Errors:
         last_position: the last position that was tried; nothing is said of those beyond.
         is_late: whether time ran out before the last position that was to be tried.
         slope: by how much the largest number grows with each position; 0 where numbers do not grow.
+        place: what `positions` are: "position", "distance" of a query and a key, "coordinate" of a grid, or "row".
+        grid: how many places the largest grid had along each axis; empty where places are no grid.
+        samples: how many samples of sound had these positions; None where calls count tokens.
+        beyond: what was met in larger calls, where it is not known to be right; empty otherwise.
     """
 
     positions: tuple[int, ...]
@@ -72,6 +78,10 @@ class Errors:
     last_position: int | None = None
     is_late: bool = False
     slope: float = 0.0
+    place: Place = "position"
+    grid: tuple[int, ...] = ()
+    samples: int | None = None
+    beyond: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,9 +151,9 @@ class FoundEncoding:
         return FAMILIES[self.family]
 
     @property
-    def place(self) -> str:
-        """What its errors are by, in a word: a bias may follow from the distance of a query and a key."""
-        return "distance" if self.traits.grows and self.name != "key" else "position"
+    def is_trained(self) -> bool:
+        """Whether its numbers follow no formula: whatever is stored is right."""
+        return self.traits.is_trained or self.name in TRAINED_FORMS
 
     @property
     def where(self) -> str:

@@ -38,8 +38,6 @@ FLOAT32 = 2.0**-22
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 2.0**-6}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
-TRAINED = ("table", "buckets", "bucketed", "clipped", "distances")
-"""Names of forms whose rows were trained."""
 TOLD = ("close to ", "angles of no known form ", STORED_NUMBERS)
 """How the names of numbers begin that say all there is to say."""
 LISTED = 8
@@ -71,13 +69,21 @@ def unmeasured_of(inspection: Inspection) -> Iterator[NotJudged]:
         if encoding.family == "not recognised" or encoding.error is None or encoding.rows is not None:
             continue
         measured = encoding.errors
-        last = None if measured is None else measured.last_position
-        if last is None:
+        if measured is None or measured.last_position is None:
             yield NotJudged(encoding.where_it_meets, f"errors of {encoding.family} were measured in a short call alone")
-        elif end is not None and last + 1 < end and encoding.positions == "range":
-            words = f"errors of {encoding.family} were measured up to position {last:,}, and calls go on to {end:,}"
-            late = UNMEASURED if measured is not None and measured.is_late else ""
-            yield NotJudged(encoding.where_it_meets, words + late)
+            continue
+        last = measured.last_position
+        known = f"errors of {encoding.family} were measured up to {measured.place} {last:,}"
+        if measured.beyond:
+            yield NotJudged(encoding.where_it_meets, f"{known}: {measured.beyond}")
+        elif end is not None and (measured.samples or last + 1) < end and _is_counted(encoding, measured):
+            words = f"{known}, and calls go on to {end:,}"
+            yield NotJudged(encoding.where_it_meets, words + (UNMEASURED if measured.is_late else ""))
+
+
+def _is_counted(encoding: FoundEncoding, measured: Errors) -> bool:
+    """Return whether the graph counts positions along the axis of calls' lengths, which a grid does not have."""
+    return encoding.positions == "range" and not measured.grid
 
 
 def not_judged_of(inspection: Inspection) -> Iterator[NotJudged]:
@@ -124,7 +130,7 @@ def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
         # so far off that its columns are those of the form in no order
         if encoding.error is not None and encoding.error > NOISE:
             yield finding("off-formula", encoding.where, f"{encoding.family}: off by {ceiling(encoding.error)}")
-        elif is_strict and not _holds_its_own(encoding):
+        elif is_strict and not encoding.is_trained and encoding.family != "not recognised":
             words = f"{encoding.family} ({encoding.name}): not judged, since its error was not measured"
             yield finding("off-formula", encoding.where, words)
         return
@@ -144,7 +150,8 @@ def _of_numbers(encoding: FoundEncoding, is_strict: bool) -> Iterator[Finding]:
     if off:
         first = measured.exceeds_from if is_strict else off[0]
         position, worst = max(points, key=lambda point: point[1])
-        words = f"off by more than {measured.bound:g} from position {first:,} on, by {ceiling(worst)} at {position:,}"
+        words = f"off by more than {measured.bound:g} from {measured.place} {first:,} on"
+        words = f"{words}, by {ceiling(worst)} at {position:,}"
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
 
 
@@ -161,21 +168,16 @@ def _of_bias(encoding: FoundEncoding, measured: Errors, is_strict: bool) -> Iter
     where, family = measured.tensor or encoding.where, encoding.family
     if not is_strict and math.isinf(worst) and off[0] == position:
         # where nobody asks for such a length, nothing is wrong
-        words = f"{family}: {encoding.dtype} has no number as large as those from {encoding.place} {position:,} on"
+        words = f"{family}: {encoding.dtype} has no number as large as those from {measured.place} {position:,} on"
         yield finding("not-finite", where, words, "warning")
         return
     first = measured.exceeds_from if is_strict else off[0]
-    words = f"off by more than {measured.bound:g} from {encoding.place} {first:,} on"
+    words = f"off by more than {measured.bound:g} from {measured.place} {first:,} on"
     yield finding("off-formula", where, f"{family}: {words}, by {ceiling(worst)} at {position:,}")
 
 
 def _roundoff(dtype: str) -> float:
     return ROUNDOFF.get(dtype, 0.0)
-
-
-def _holds_its_own(encoding: FoundEncoding) -> bool:
-    """Return whether an encoding is rows that follow no formula: whatever is stored is right."""
-    return encoding.name in TRAINED or encoding.traits.is_trained
 
 
 def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from posenc.formulas.alibi import slopes_of
+from posenc.formulas.families import TRAINED_FORMS
 from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
 from posenc.formulas.parts.windows import differences
 from posenc.formulas.t5_bias import buckets
-from posenc_export.read.judging import TRAINED
 from posenc_export.read.recognise.masks import is_mask, unblocked
 from posenc_export.read.recognise.relative import stored_by_distance
 
@@ -115,7 +115,7 @@ def test_clipped_distances_give_both_sides(left: int, right: int, order: str) ->
     form = of_indices(index, left + 1 + right)
     assert form is not None
     assert (form.family, form.name) == ("relative", "clipped")
-    assert form.name in TRAINED, "whatever is stored is right, and no bound is missed"
+    assert form.name in TRAINED_FORMS, "whatever is stored is right, and no bound is missed"
     assert (form.parameters["left"], form.parameters["right"], form.parameters["distance"]) == (left, right, order)
 
 

@@ -15,14 +15,17 @@ from posenc_export.read.errors.biases import table_errors as bias_table_errors
 from posenc_export.read.errors.by_position import Exact, curve, errors_by_position
 from posenc_export.read.errors.far import Far, far_errors
 from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
+from posenc_export.read.errors.places import distance_errors, distances_of, place_errors, stored_distances
 from posenc_export.read.errors.rounding import rounded_rotary, rounded_table
 from posenc_export.read.errors.tables import Effort, table_errors
+from posenc_export.read.first_run import is_left_out, with_outputs
 from posenc_export.read.graph import Graph
-from posenc_export.read.inspection import Errors, Rounded
+from posenc_export.read.inspection import Errors, Place, Rounded
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.roles import Role, roles_of
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.interpret.sizes import default_sizes
+from posenc_export.read.interpret.sizes import axes_of, default_sizes
+from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Array, Constant, Operand, Position, Run, Value
 
@@ -48,6 +51,14 @@ SEPARATE = 2
 """Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
 MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+LONGER: tuple[Mapping[str, int], ...] = tuple({"length": length} for length in (1021, 509, 251, 127, 61))
+IMAGES: tuple[Mapping[str, int], ...] = tuple({"height": 64 * k, "width": 96 * k} for k in (16, 8, 4, 2, 1))
+"""Sizes of calls in which encodings without a formula of positions are recognised again, the largest first."""
+LARGER_BYTES = 1 << 25
+"""Bytes of a value in such a call."""
+SAMPLES = (1 << 20, 1 << 17)
+"""Samples of sound of a long call, as many as ends are looked for in, and of a shorter one."""
+BEYOND, UNTRIED = "in larger calls its numbers were not recognised", "later ones were not tried"
 SEEN = 5
 """Positions behind a seam that a call has."""
 TABLE_DTYPES = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
@@ -55,6 +66,21 @@ TABLE_DTYPES = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
 LARGEST = 1 << 27
 """Bytes of a value in a whole call that is read to see whether a wrong position is one."""
 Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LargerCall:
+    """What is recognised in a larger call than that in which encodings were told.
+
+    Args:
+        shapes: of the numbers that were computed, by tensor.
+        entries: the encodings.
+        is_whole: whether nothing was too large to be looked into.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    entries: Sequence[Named]
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -76,6 +102,7 @@ class Measuring:
     effort: Effort = field(default_factory=Effort)
     _composed: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False)
     _far: dict[tuple[object, ...], Far | None] = field(default_factory=dict, compare=False)
+    _larger: dict[object, LargerCall] = field(default_factory=dict, compare=False)
 
     def errors(self, named: Named, limit: int = FAR) -> Errors | None:
         """Return the errors of an encoding by position; None where it has no closed form, or rows of another kind.
@@ -84,14 +111,68 @@ class Measuring:
             named: the encoding.
             limit: how many positions are tried where rows are computed, from 0 on.
         """
-        if named.form.exact is None:
-            return None
+        if named.form.exact is None or distances_of(named.form) is not None:
+            return self._by_place(named)
         if named.form.traits.grows:
             return self._of_bias(named, limit)
         if named.rows is not None and not self.is_composed(named):
             # tables of eight bits are numbers only once they are read
             return self._of_table(named, named.rows) or self._looked_up(named, named.rows)
         return self._computed(named, limit)
+
+    def _by_place(self, named: Named) -> Errors | None:
+        """Return the errors of a grid, of distances, or of rows without a formula of positions: in the largest call."""
+        form = named.form
+        if form.is_trained or form.family == "not recognised":
+            return None
+        errors, beyond = self._of_distances(named) or place_errors(form, self.bound), ""
+        if errors is None:
+            return None
+        if named.rows is not None:
+            tried = (errors.last_position or 0) + 1
+            is_part = errors.place == "row" and tried < named.rows
+            return replace(errors, sampled=tried) if is_part else errors
+        is_given = not errors.grid and roles_of(self.graph).get(named.positions) == "places"
+        shapes = [_shape(self.run, name) for name in named.tensors]
+        deadline = time.monotonic() + min(SECONDS, self.budget.seconds / 2)
+        for sizes in IMAGES if errors.grid else LONGER:
+            if time.monotonic() > deadline:
+                break
+            call = self._in_larger_call(sizes)
+            larger = [call.shapes.get(name) for name in named.tensors]
+            if larger == shapes:
+                break  # nothing of it depends on these sizes
+            same = next((entry.form for entry in call.entries if _is_same(entry, named)), None)
+            found = None if same is None else place_errors(same, self.bound)
+            if found is not None:
+                errors = max(errors, found, key=lambda one: one.last_position or 0)
+                break
+            if None not in larger and call.is_whole:
+                beyond = BEYOND
+        return replace(errors, beyond=beyond or UNTRIED * is_given)
+
+    def _of_distances(self, named: Named) -> Errors | None:
+        """Return the errors of a stored table of distances, of which a short call reads some rows; None for others."""
+        exact, value = named.form.exact, self.run.values.get(named.tensors[0] if named.tensors else "")
+        if exact is None or named.rows is None or not isinstance(value, (Position, Constant)):
+            return None
+        rows = _loaded(value) if isinstance(value, Constant) else value.array
+        for _, table in self._tables((*named.stored, *named.tensors), named.rows):
+            read = None if rows is None else rows.reshape(-1, rows.shape[-1])
+            distances = None if read is None else stored_distances(named.form, read, table)
+            if distances is not None:
+                differences = np.abs(table.astype(np.float64) - exact(distances)).max(axis=1)
+                return distance_errors(distances, differences, self.bound)
+        return None
+
+    def _in_larger_call(self, sizes: Mapping[str, int]) -> LargerCall:
+        key = tuple(sizes.items())
+        if key not in self._larger:
+            budget = replace(self.budget, value_bytes=LARGER_BYTES)
+            run = with_outputs(self.graph, interpret(self.graph, default_sizes(self.graph, sizes), {}, budget))
+            shapes = {name: shape for name in run.values if (shape := _shape(run, name)) is not None}
+            self._larger[key] = LargerCall(shapes, encodings_of(run), not is_left_out(self.graph, run))
+        return self._larger[key]
 
     def _of_bias(self, named: Named, limit: int) -> Errors | None:
         """Return the errors of a bias that grows with the distance: of its table, far out, or in one long call."""
@@ -109,7 +190,9 @@ class Measuring:
             return None
         slope = float(np.abs(exact(np.ones(1, np.int64))).max())
         errors = curve(found.positions, found.errors, self.bound)
-        return replace(errors, last_position=int(found.positions[-1]), is_late=found.is_late, slope=slope)
+        place: Place = "position" if named.form.name == "key" else "distance"
+        last = int(found.positions[-1])
+        return replace(errors, last_position=last, is_late=found.is_late, slope=slope, place=place)
 
     def _of_one_bias(self, named: Named, target: str, limit: int, deadline: float) -> BiasErrors | None:
         """Return the errors of a tensor far out, or in a call as long as memory allows, or as what is stored."""
@@ -143,8 +226,7 @@ class Measuring:
         shift = offset if isinstance(offset, int) and 0 <= offset < rows else 0
         places = np.arange(min(rows, COUNTED) - shift)
         run = self._interpreted(default_sizes(self.graph, {"length": len(places)}), {})
-        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
-        errors = errors_by_position(arrays, named.form.exact, places + shift, self.bound)
+        errors = errors_by_position(_arrays(run, named), named.form.exact, places + shift, self.bound)
         return None if errors is None else replace(errors, last_position=len(places) - 1 + shift)
 
     def stored_dtype(self, named: Named) -> str:
@@ -242,19 +324,56 @@ class Measuring:
             errors = curve(far.positions, far.errors, self.bound)
             last = int(far.positions[-1])
             return replace(errors, last_position=last, sampled=far.sampled, is_late=far.is_late)
-        return self._in_one_call(named)
+        return self._in_one_call(named) or self._in_sound(named)
+
+    def _counts(self, positions: Indices, named: Named) -> Iterator[int]:
+        """Yield how many positions a graph may take that refuses all: those of its tables, a half, a quarter, ..."""
+        shapes = (_shape(self.run, name) for name in named.stored)
+        tables = {int((positions < shape[0]).sum()) for shape in shapes if shape}
+        halves = {len(positions) >> bits for bits in range(1, 8)}
+        yield from sorted((count for count in tables | halves if 1 < count < len(positions)), reverse=True)
+
+    def _in_sound(self, named: Named) -> Errors | None:
+        """Return the errors of rows that the graph counts in samples of sound: as many as convolutions leave."""
+        exact = named.form.exact
+        assert exact is not None
+        if "samples" not in axes_of(self.graph).values() or not self.is_counted(named):
+            return None
+        budget = replace(self.budget, value_bytes=LARGEST)
+        for samples in SAMPLES:
+            run = interpret(self.graph, default_sizes(self.graph, {"samples": samples}), {}, budget)
+            arrays = _arrays(run, named)
+            shorter = [_shape(self.run, name) for name in named.tensors]
+            if len(arrays) < len(shorter):
+                continue
+            pairs = (zip(array.shape, shape or (), strict=False) for array, shape in zip(arrays, shorter, strict=True))
+            sizes = {size for pair in pairs for size, before in pair if size != before}
+            if len(sizes) == 1:
+                positions = np.arange(sizes.pop())
+                errors = errors_by_position(arrays, exact, positions, self.bound)
+                return None if errors is None else replace(errors, last_position=len(positions) - 1, samples=samples)
+        return None
 
     def _in_one_call(self, named: Named) -> Errors | None:
         """Return the errors of rows at some positions, in a single call."""
         exact = named.form.exact
         assert exact is not None
         positions, run = self._positions(named.positions)
-        unit = named.form.parameters.get("scale", 1.0)
+        role = roles_of(self.graph).get(named.positions)
+        unit, given = named.form.parameters.get("scale", 1.0), positions.astype(np.float64)
         if named.form.traits.is_stepped and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
             # a model that multiplies steps by 1000 is given fractions of all of them: Flux
-            run = self._fed("step", np.arange(STEPS) / unit, {"batch": STEPS})
+            given = positions / unit
+            run = self._fed("step", given, {"batch": len(given)})
             exact = _of_fractions(exact, unit)
-        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+        arrays = _arrays(run, named)
+        if not arrays and role in ("places", "step"):
+            for count in self._counts(positions, named):
+                run = self._fed(role, given[:count], {"length" if role == "places" else "batch": count})
+                arrays = _arrays(run, named)
+                if arrays:
+                    positions = positions[:count]
+                    break
         errors = errors_by_position(arrays, exact, positions, self.bound)
         if errors is None:
             return None
@@ -388,6 +507,27 @@ class Measuring:
             table = _table(self.run.values.get(name), rows)
             if table is not None:
                 yield name, table
+
+
+def _is_same(entry: Named, other: Named) -> bool:
+    """Return whether an encoding that was recognised at other sizes is another one's: sizes of a grid may differ."""
+    ours, theirs = (form.typed or form.parameters for form in (entry.form, other.form))
+    return (entry.form.family, entry.form.name, entry.nodes) == (other.form.family, other.form.name, other.nodes) and (
+        ours == theirs
+    )
+
+
+def _arrays(run: Run, named: Named) -> list[Array]:
+    """Return the numbers of an encoding's tensors, of those that are computed."""
+    return [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+
+
+def _shape(run: Run, name: str) -> tuple[int, ...] | None:
+    """Return the shape of numbers; None where they were not computed."""
+    value = run.values.get(name)
+    if isinstance(value, Constant):
+        return value.shape
+    return value.array.shape if isinstance(value, Position) else None
 
 
 def _of_fractions(exact: Exact, unit: float) -> Exact:

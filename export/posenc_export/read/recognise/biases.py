@@ -223,7 +223,7 @@ def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Clai
         return replace(
             item,
             rows=None if form.traits.is_trained else _stored_keys(run, operand, form),
-            error=None if form.exact is None else form.off,
+            error=None if form.exact is None else form.error,
         )
     form = stored_by_distance(seen)
     if form is None or not _is_kept(run, operand, form, array):

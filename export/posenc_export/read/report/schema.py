@@ -25,6 +25,7 @@ from posenc_export.read.inspection import (
     GraphInput,
     Inspection,
     NotJudged,
+    Place,
     Rounded,
     Severity,
     Size,
@@ -65,6 +66,10 @@ class ErrorsJson(TypedDict):
     last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
     is_late: Annotated[bool, Field(description="whether time ran out before the last position that was to be tried")]
     slope: Annotated[float, Field(description="by how much the largest number grows with a position; 0: it does not")]
+    place: Annotated[Place, Field(description="what positions are: of a grid, the largest coordinate of a place")]
+    grid: Annotated[tuple[int, ...], Field(description="places of the largest grid that was tried, along each axis")]
+    samples: Annotated[Whole, Field(description="samples of sound that had these positions; null without sound")]
+    beyond: Annotated[Text, Field(description="what was met in larger calls, where it is not known to be right")]
 
 
 class RoundedJson(TypedDict):

@@ -155,9 +155,11 @@ def _error(encoding: FoundEncoding) -> str:
     worst = max(range(len(measured.errors)), key=lambda i: measured.errors[i])
     # a row that nobody looked at is not said to be right
     of_some = f", of {measured.sampled:,} sampled {_sampled(encoding)}" if measured.sampled is not None else ""
-    place = encoding.place
+    place = measured.place
     at = f"at {place} {measured.positions[worst]:,}"
-    if encoding.rows is None and measured.sampled is None and measured.last_position is not None:
+    if measured.grid:
+        at += f" of grids up to {' x '.join(f'{side:,}' for side in measured.grid)}"
+    elif encoding.rows is None and measured.sampled is None and measured.last_position is not None:
         at += f" of {place}s 0 to {measured.last_position:,}"
     words = f"error against float64{of_some}: at most {ceiling(measured.errors[worst])}, {at}"
     if measured.exceeds_from is None:

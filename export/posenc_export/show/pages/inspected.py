@@ -156,7 +156,7 @@ def charts_of(encoding: FoundEncoding, findings: Sequence[Finding] = ()) -> list
     fails = any(entry.name in ERROR_FINDINGS and entry.where in about for entry in findings)
     # without a finding nothing demands this: a line of `posenc inspect` says from which position on errors are larger
     line = "allowed" if fails else "reported above"
-    reading = Reading(line=line, fails=fails, number=at_most, place=encoding.place)
+    reading = Reading(line=line, fails=fails, number=at_most, place=measured.place)
     return [chart_of(f"{name_of(encoding)} against float64", (ErrorSeries((name_of(encoding),), bins),), reading)]
 
 
