@@ -176,3 +176,35 @@ def test_distances_of_a_table_follow_from_the_rows_that_are_read() -> None:
     assert stored_distances(told, table[3:6] + 1, table) is None, "rows of another table"
     twice = np.concatenate([table, table])
     assert stored_distances(told, table[3:6], twice) is None, "rows that are there twice"
+
+
+@pytest.mark.parametrize(("table", "row"), [("cos_cache_small", 20), ("sin_cache_large", 90)])
+def test_both_tables_of_longrope_are_measured(tmp_path: Path, table: str, row: int) -> None:
+    """An operator reads one of them in short calls, and the other in long ones."""
+    for path, _ in foreign_files(models=["phi3"], exporters=["onnxruntime-genai"], optimizers=[""]):
+        whole = inspected(path, BOUND)
+        model = onnx.load(path)
+    assert (only(whole).name, only(whole).rows) == ("longrope", 96)
+    assert not fails(whole, (), BOUND)
+    stored = [*model.graph.initializer, *branch_tensors(model)]
+    (tensor,) = (entry for entry in stored if entry.name == table)
+    numbers = numpy_helper.to_array(tensor).copy()
+    numbers[row, 3] += 0.01
+    tensor.CopyFrom(numpy_helper.from_array(numbers, table))
+    onnx.save(model, tmp_path / "wrong.onnx")
+    wrong = inspected(tmp_path / "wrong.onnx", BOUND)
+    (off,) = (entry for entry in wrong.findings if entry.code == "PE204")
+    assert table.startswith(off.where), "the table, or what the operator reads"
+    # a wrong number of the short table moves the factor that all of its rows have
+    assert "large" not in table or f"from position {row} on" in off.detail
+    assert fails(wrong, (), BOUND)
+
+
+def branch_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Return the tensors of the branches of an If, by their names."""
+    branches = [entry.g for node in model.graph.node if node.op_type == "If" for entry in node.attribute]
+    constants = (node for branch in branches for node in branch.node if node.op_type == "Constant")
+    named = [(node.output[0], node.attribute[0].t) for node in constants]
+    for name, tensor in named:
+        tensor.name = name
+    return [tensor for _, tensor in named]

@@ -6,6 +6,7 @@ import pytest
 
 from helpers.foreign.files import foreign_files, foreign_table
 from helpers.foreign.read import scored
+from helpers.misread import inspected
 from helpers.shared import ROOT
 
 AT_LEAST = 0.95
@@ -33,6 +34,16 @@ def test_a_sample_is_read_as_it_is(model: str) -> None:
     names = {f"{model}.{name}.onnx" for name in SAMPLE[model]}
     found = {truth.file: scored(path, truth).misses for path, truth in foreign_files([model]) if truth.file in names}
     assert found == dict.fromkeys(names, ())
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("model", sorted({*SAMPLE, "detr", "conformer-rotary"}))
+def test_what_follows_a_formula_is_measured(model: str) -> None:
+    """Nothing of other people's files fails a bound because nobody looked."""
+    for path, truth in foreign_files([model], optimizers=[""], faulty=False):
+        encodings = [entry for entry in inspected(path).encodings if entry.family != "not recognised"]
+        assert encodings, truth.file
+        assert [entry.name for entry in encodings if entry.errors is None and not entry.is_trained] == [], truth.file
 
 
 def test_the_written_table_is_of_all_files_and_reaches_the_figures() -> None:

@@ -143,7 +143,12 @@ def _both_sides(entry: Named, context: int, sides: Mapping[int, Mapping[str, Nam
         placed = {name: value for name, value in entry.form.parameters.items() if name in PLACED}
         words: dict[str, Parameter] = {"short": _in_words(entry.form), "long": _in_words(longer)}
         form = Form("rotary", "unknown frequencies", {**placed, "original_max_position_embeddings": context, **words})
-    return replace(entry, form=replace(form, exact=longer.exact))
+    named = replace(entry, form=replace(form, exact=longer.exact))
+    other = sides[context + 1][entry.nodes[0]]
+    if entry.rows is None or other.rows is None or entry.stored == other.stored:
+        return named
+    stored = tuple(dict.fromkeys((*entry.stored, *other.stored)))
+    return replace(named, rows=max(entry.rows, other.rows), stored=stored, sides=(entry, other))
 
 
 def _in_words(form: Form) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,26 @@ def curve(positions: NDArray[np.int64], errors: Floats, bound: float) -> Errors:
     finite = np.where(np.isnan(errors), np.inf, errors)
     worst = [start + int(np.argmax(finite[start:end])) for start, end in zip(starts, ends.tolist(), strict=True)]
     return Errors(tuple(int(positions[i]) for i in worst), tuple(float(finite[i]) for i in worst), bound, exceeds)
+
+
+def worse_of(one: Errors, other: Errors) -> Errors:
+    """Return the larger errors of two curves of tables, under the name of the worse table."""
+    points: dict[int, float] = {}
+    for curved in (one, other):
+        for position, error in zip(curved.positions, curved.errors, strict=True):
+            points[position] = max(error, points.get(position, 0.0))
+    positions = tuple(sorted(points))
+    exceeds = [curved.exceeds_from for curved in (one, other) if curved.exceeds_from is not None]
+    sampled = [curved.sampled for curved in (one, other) if curved.sampled is not None]
+    worse = max((one, other), key=lambda curved: max(curved.errors, default=0.0))
+    return replace(
+        worse,
+        positions=positions,
+        errors=tuple(points[position] for position in positions),
+        exceeds_from=min(exceeds, default=None),
+        sampled=min(sampled, default=None),
+        last_position=max(curved.last_position or 0 for curved in (one, other)),
+    )
 
 
 def _rows(array: NDArray[np.generic], count: int) -> Floats | None:

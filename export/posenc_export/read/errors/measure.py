@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors, worst_of
 from posenc_export.read.errors.biases import table_errors as bias_table_errors
-from posenc_export.read.errors.by_position import Exact, curve, errors_by_position
+from posenc_export.read.errors.by_position import Exact, curve, errors_by_position, worse_of
 from posenc_export.read.errors.far import Far, far_errors
 from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
 from posenc_export.read.errors.places import distance_errors, distances_of, place_errors, stored_distances
@@ -115,10 +115,22 @@ class Measuring:
             return self._by_place(named)
         if named.form.traits.grows:
             return self._of_bias(named, limit)
+        if named.sides:
+            return self._of_sides(named)
         if named.rows is not None and not self.is_composed(named):
             # tables of eight bits are numbers only once they are read
             return self._of_table(named, named.rows) or self._looked_up(named, named.rows)
         return self._computed(named, limit)
+
+    def _of_sides(self, named: Named) -> Errors | None:
+        """Return the errors of two tables, of which a graph reads one in short calls and the other in long ones."""
+        context = named.form.parameters.get("original_max_position_embeddings")
+        if not isinstance(context, int):
+            return None
+        long = replace(self, run=self._interpreted(default_sizes(self.graph, {"length": context + 1}), {}))
+        found = [measuring.errors(side) for measuring, side in zip((self, long), named.sides, strict=True)]
+        one, other = found
+        return None if one is None or other is None else worse_of(one, other)
 
     def _by_place(self, named: Named) -> Errors | None:
         """Return the errors of a grid, of distances, or of rows without a formula of positions: in the largest call."""
@@ -307,7 +319,7 @@ class Measuring:
 
         Angle addition has a table for each digit of a position: far beyond the rows of any of them it is right.
         """
-        if len(named.stored) <= SEPARATE or named.form.exact is None:
+        if named.sides or len(named.stored) <= SEPARATE or named.form.exact is None:
             return False
         # asked several times, and each answer takes another interpretation
         if named.tensors not in self._composed:

@@ -24,6 +24,7 @@ class Named:
         positions: where positions come from: the name of an input, "range", or "mask NAME".
         error: the largest absolute error against the form in float64 among the positions tried; None without a formula.
         shape: the shape of the value, where it is not recognised.
+        sides: the encoding in short calls and that in long ones, where these read other tables; empty otherwise.
     """
 
     form: Form
@@ -35,3 +36,4 @@ class Named:
     positions: str
     error: float | None = None
     shape: tuple[int, ...] = ()
+    sides: tuple[Named, ...] = ()
