@@ -137,13 +137,13 @@ class Measuring:
         form = named.form
         if form.is_trained or form.family == "not recognised":
             return None
-        errors, beyond = self._of_distances(named) or place_errors(form, self.bound), ""
-        if errors is None:
-            return None
+        whole = self._of_distances(named)
+        errors, beyond = whole or place_errors(form, self.bound), ""
+        if errors is None or whole is not None:
+            return whole
         if named.rows is not None:
-            tried = (errors.last_position or 0) + 1
-            is_part = errors.place == "row" and tried < named.rows
-            return replace(errors, sampled=tried) if is_part else errors
+            seen = 0 if form.differences is None else len(form.differences)
+            return errors if errors.grid or seen >= named.rows else replace(errors, sampled=seen)
         is_given = not errors.grid and roles_of(self.graph).get(named.positions) == "places"
         shapes = [_shape(self.run, name) for name in named.tensors]
         deadline = time.monotonic() + min(SECONDS, self.budget.seconds / 2)
