@@ -43,10 +43,19 @@ def fit(seen: Observation) -> Iterator[Guess]:
     shared = np.flatnonzero(buckets != distance)
     if len(shared) < 2:
         return
-    mid = int(shared[0]) - 1
-    for count in (2 * mid, 2 * mid + 1, 2 * mid - 2, 2 * mid - 1):
-        for far in range(count // 2 + 2, min(FARTHEST, 64 * len(buckets))):
-            if count // 2 > 1 and np.array_equal(by_logarithm(distance, num_buckets=count, far=far), buckets):
-                (expected,) = reference(call_of_scores(seen), num_buckets=count, far=far)
-                yield Guess({"num_buckets": count, "max_distance": far}, expected[0])
+    # where the logarithm begins to count slowly, its first steps are whole: buckets are shared a little later
+    for mid in range(int(shared[0]) - 1, max(int(shared[0]) // 2, 2) - 1, -1):
+        for far in _farthest(mid, len(buckets) - 1, int(buckets[-1]), min(FARTHEST, 64 * len(buckets))):
+            if np.array_equal(by_logarithm(distance, num_buckets=2 * mid, far=far), buckets):
+                (expected,) = reference(call_of_scores(seen), num_buckets=2 * mid, far=far)
+                yield Guess({"num_buckets": 2 * mid, "max_distance": far}, expected[0])
                 return
+
+
+def _farthest(mid: int, distance: int, bucket: int, limit: int) -> range:
+    """Return the max_distance that gives a bucket to a distance, the next ones too: the logarithm is rounded up."""
+    if bucket <= mid + 1:
+        return range(mid + 2, limit)
+    growth = np.log(max(distance, mid) / mid) * (mid - 1) / np.array([bucket - mid, bucket - mid - 1])
+    nearest, farthest = (mid * np.exp(np.minimum(growth, np.log(limit)))).astype(np.int64).tolist()
+    return range(max(mid + 2, nearest), min(limit, farthest + 3))

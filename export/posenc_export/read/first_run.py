@@ -36,6 +36,8 @@ IMAGE = ("height", "width")
 """Kinds of axes of an image."""
 SMALL = ((32, 48), (16, 24), (8, 12))
 """Sides of small images: a grid may have few rows and columns."""
+FRAMES = 5
+"""Images of a small video."""
 SIDES = (224, 256, 384, 512)
 """Sides of images that models are made for."""
 TRIED = 16
@@ -101,8 +103,9 @@ def _small_enough(graph: Graph, run: Run, budget: Budget) -> Run:
     """Return a run of a smaller image, where pairs of places of the usual one are too many to be computed."""
     if not is_left_out(graph, run) or not set(axes_of(graph).values()).issuperset(IMAGE):
         return run
-    for height, width in SMALL:
-        other = interpret(graph, {"height": height, "width": width}, budget=budget)
+    images = [{"height": height, "width": width} for height, width in SMALL]
+    for sizes in (*images, {**images[-1], "length": FRAMES}):
+        other = interpret(graph, sizes, budget=budget)
         if other.stopped is None and not is_left_out(graph, other):
             return other
     return run

@@ -18,7 +18,7 @@ from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
 from posenc_export.read.errors.places import distance_errors, distances_of, place_errors, stored_distances
 from posenc_export.read.errors.rounding import rounded_rotary, rounded_table
 from posenc_export.read.errors.tables import Effort, table_errors
-from posenc_export.read.first_run import is_left_out, with_outputs
+from posenc_export.read.first_run import FRAMES, is_left_out, with_outputs
 from posenc_export.read.graph import Graph
 from posenc_export.read.inspection import Errors, Place, Rounded
 from posenc_export.read.interpret.budget import Budget
@@ -52,7 +52,7 @@ SEPARATE = 2
 MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 LONGER: tuple[Mapping[str, int], ...] = tuple({"length": length} for length in (1021, 509, 251, 127, 61))
-IMAGES: tuple[Mapping[str, int], ...] = tuple({"height": 64 * k, "width": 96 * k} for k in (16, 8, 4, 2, 1))
+IMAGES: tuple[Mapping[str, int], ...] = tuple({"height": 2 * k, "width": 3 * k} for k in (512, 256, 128, 64, 32, 16, 8))
 """Sizes of calls in which encodings without a formula of positions are recognised again, the largest first."""
 LARGER_BYTES = 1 << 25
 """Bytes of a value in such a call."""
@@ -147,7 +147,9 @@ class Measuring:
         is_given = not errors.grid and roles_of(self.graph).get(named.positions) == "places"
         shapes = [_shape(self.run, name) for name in named.tensors]
         deadline = time.monotonic() + min(SECONDS, self.budget.seconds / 2)
-        for sizes in IMAGES if errors.grid else LONGER:
+        # a video has few images, so that they are large
+        frames = {"length": FRAMES} if len(errors.grid) > 2 else {}
+        for sizes in [{**image, **frames} for image in IMAGES] if errors.grid else LONGER:
             if time.monotonic() > deadline:
                 break
             call = self._in_larger_call(sizes)
@@ -263,7 +265,7 @@ class Measuring:
         rows = self._rows_of(operand)
         if rows is None:
             return False
-        near, far = (rows.at(first) for first in (0, FAR))
+        near, far = rows.at(0), rows.at(FAR) or rows.at(self._last_turn(operand))
         if near is None or far is None or np.isin(far[operand.tensor], (0, 1)).all():
             return False  # what is beyond the end of a sound is multiplied by 0
         return not np.array_equal(near[operand.tensor], far[operand.tensor], equal_nan=True)
@@ -276,10 +278,23 @@ class Measuring:
         found: list[Array] = []
         for first in range(0, FAR, rows.stride):
             numbers = rows.at(first)
-            if numbers is None or numbers[operand.tensor].size != LENGTH:
+            if numbers is None:
+                break
+            if numbers[operand.tensor].size != LENGTH:
                 return None
             found.append(numbers[operand.tensor].reshape(-1)[: rows.stride])
-        return np.concatenate(found)
+        last = self._last_turn(operand)
+        numbers = rows.at(last) if found and len(found) * rows.stride < FAR else None
+        if numbers is not None:
+            # the rest of a table, which no whole turn has
+            found.append(numbers[operand.tensor].reshape(-1)[len(found) * rows.stride - last :])
+        return np.concatenate(found) if found else None
+
+    def _last_turn(self, operand: Operand) -> int:
+        """Return where the last turn begins that the stored tables of a value have rows for; 0 where they have few."""
+        stored = operand.value.stored if isinstance(operand.value, Position) else frozenset()
+        shapes = (_shape(self.run, name) for name in stored)
+        return max(0, min((shape[0] for shape in shapes if shape and shape[0] > SEPARATE), default=LENGTH) - LENGTH)
 
     def _rows_of(self, operand: Operand) -> FarRows | None:
         """Return what computes a value again at other positions; None where it does not follow from a count alone."""

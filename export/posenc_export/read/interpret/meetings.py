@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_export.read.graph import Node
 from posenc_export.read.interpret.state import dtype_of, is_data, is_positional, shape_of, size_of
-from posenc_export.read.values import Constant, Operand, Value
+from posenc_export.read.values import Constant, Operand, Position, Value
 
 MOVING = {
     *(
@@ -60,6 +60,8 @@ PRODUCTS = {
 }
 COORDINATES = 4
 """How many numbers say a place at most: row, column, frame, scale; what multiplies more of them is a weight."""
+SHARES = 1e-2
+"""How near the shares of rows come to 1 together, in half precision too."""
 WEIGHT = 256
 """How many numbers a weight has at least."""
 
@@ -106,7 +108,16 @@ def is_weighted(node: Node, operands: Sequence[Operand | None]) -> bool:
         return False
     values = [operand.value for operand in operands if operand]
     weights = [value for value in values if isinstance(value, Constant) and _is_weight(value)]
-    return bool(weights) and any(is_positional(value) for value in values)
+    return bool(weights) and any(is_positional(value) and not _resamples(value) for value in values)
+
+
+def _resamples(value: Value) -> bool:
+    """Return whether numbers are shares of the rows of a table, which are stored where positions are resampled."""
+    if not isinstance(value, Position) or value.array.ndim < 2 or value.array.dtype.kind != "f":
+        return False
+    # features of a position are no shares: sines of many of them have other sums
+    sums = value.array.sum(axis=-1, dtype=np.float64)
+    return value.array.shape[-1] > COORDINATES and bool((np.abs(sums - 1) < SHARES).all())
 
 
 def _is_weight(value: Constant) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, spacing_of_dtype
 from posenc.formulas.parts.windows import sides_of
 from posenc.formulas.sinusoidal import near_columns
 from posenc_export.read.recognise.claimed_rows import error_of_rows, from_input, of_numbers
@@ -35,6 +35,7 @@ from posenc_export.read.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.read.recognise.trails import (
     RESIZING,
     Trails,
+    arrays_of,
     is_data,
     is_float,
     is_quantized,
@@ -175,7 +176,8 @@ def _added(run: Run, axes: TensorAxes, lookups: Lookups, meeting: Meeting, opera
         and not _is_composed(lookups, operand, known[1])
     ):
         return _looked_up(run, known[1], meeting, operand, known[0])
-    form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None)
+    stored = arrays_of(run, stored_of(operand))
+    form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None, stored)
     if form is not None:
         return of_numbers(run, form, meeting, operand, array)
     resized = [node for node in lookups.trails.before(operand.tensor) if node.op_type in RESIZING]
@@ -213,8 +215,14 @@ def _looked_up(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup:
     )
 
 
-def _form_of_numbers(array: Array, spacing: float | None) -> Form | None:
-    """Return the form of rows (.., positions, features), or of a grid, with features last or before the places."""
+def _form_of_numbers(array: Array, spacing: float | None, stored: tuple[Array, ...]) -> Form | None:
+    """Return the form of rows (.., positions, features), or of a grid, with features last or before the places.
+
+    Args:
+        array: the numbers.
+        spacing: as `form_of_rows` has it.
+        stored: the tables that they are made of, which tell rows of no formula.
+    """
     rows = rows_of(array)
     if rows is not None:
         # a batch of sequences has rows that differ; positions along the features are a sequence of channels first
@@ -222,7 +230,13 @@ def _form_of_numbers(array: Array, spacing: float | None) -> Form | None:
     grid = array[0] if array.ndim == 4 and (array == array[:1]).all() else array
     if grid.ndim != 3:
         return None
-    return form_of_rows(grid, spacing) or form_of_rows(np.moveaxis(grid, 0, -1), spacing)
+    last = np.moveaxis(grid, 0, -1)
+    form = form_of_rows(grid, spacing) or form_of_rows(last, spacing)
+    if form is None or not form.is_trained:
+        return form
+    spacing = spacing_of_dtype(array.dtype)
+    both = (find_scheme(Observation("rows", rows, spacing, stored=stored)) for rows in (grid, last))
+    return next((one for one in both if one is not None and one.scheme), form)
 
 
 def form_of_grid(rows: Array, spacing: float | None = None) -> Form | None:
