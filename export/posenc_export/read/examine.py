@@ -165,7 +165,7 @@ def _as_far(
     limit = min(last, default=FAR)
     return tuple(
         _measured_to(encoding, entry, limit, measuring)
-        if encoding.rows is None and encoding.errors is not None and measuring.is_counted(entry)
+        if encoding.rows is None and encoding.errors and (encoding.errors.beyond or measuring.is_counted(entry))
         else encoding
         for encoding, entry in zip(encodings, named, strict=True)
     )

@@ -54,6 +54,8 @@ MASKS = 1 << 24
 LONGER: tuple[Mapping[str, int], ...] = tuple({"length": length} for length in (1021, 509, 251, 127, 61))
 IMAGES: tuple[Mapping[str, int], ...] = tuple({"height": 2 * k, "width": 3 * k} for k in (512, 256, 128, 64, 32, 16, 8))
 """Sizes of calls in which encodings without a formula of positions are recognised again, the largest first."""
+LONGEST = 1 << 14
+"""The longest call in which they are: one as long as a table has rows."""
 LARGER_BYTES = 1 << 25
 """Bytes of a value in such a call."""
 SAMPLES = (1 << 20, 1 << 17)
@@ -112,7 +114,7 @@ class Measuring:
             limit: how many positions are tried where rows are computed, from 0 on.
         """
         if named.form.exact is None or distances_of(named.form) is not None:
-            return self._by_place(named)
+            return self._by_place(named, limit)
         if named.form.traits.grows:
             return self._of_bias(named, limit)
         if named.sides:
@@ -132,7 +134,7 @@ class Measuring:
         one, other = found
         return None if one is None or other is None else worse_of(one, other)
 
-    def _by_place(self, named: Named) -> Errors | None:
+    def _by_place(self, named: Named, limit: int) -> Errors | None:
         """Return the errors of a grid, of distances, or of rows without a formula of positions: in the largest call."""
         form = named.form
         if form.is_trained or form.family == "not recognised":
@@ -149,7 +151,8 @@ class Measuring:
         deadline = time.monotonic() + min(SECONDS, self.budget.seconds / 2)
         # a video has few images, so that they are large
         frames = {"length": FRAMES} if len(errors.grid) > 2 else {}
-        for sizes in [{**image, **frames} for image in IMAGES] if errors.grid else LONGER:
+        lengths = (*([{"length": limit}] if limit <= LONGEST else []), *LONGER)
+        for sizes in [{**image, **frames} for image in IMAGES] if errors.grid else lengths:
             if time.monotonic() > deadline:
                 break
             call = self._in_larger_call(sizes)
@@ -163,7 +166,8 @@ class Measuring:
                 break
             if None not in larger and call.is_whole:
                 beyond = BEYOND
-        return replace(errors, beyond=beyond or UNTRIED * is_given)
+        is_part = is_given and (errors.last_position or 0) + 1 < limit
+        return replace(errors, beyond=beyond or UNTRIED * is_part)
 
     def _of_distances(self, named: Named) -> Errors | None:
         """Return the errors of a stored table of distances, of which a short call reads some rows; None for others."""
