@@ -39,6 +39,20 @@ def test_a_command_is_stopped_in_its_first_seconds_in_one_word(tmp_path: Path, s
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupt_that_passes_through_a_library_ends_with_the_same_status(tmp_path: Path) -> None:
+    """Python kills itself at its end where code that C++ had run was interrupted, whoever caught that."""
+    (tmp_path / "mods.py").write_text(
+        "import ctypes\n"
+        "def module():\n"
+        "    run = ctypes.pythonapi.PyRun_String\n"
+        "    run.restype, run.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_int, *[ctypes.py_object] * 2]\n"
+        "    run(b'raise KeyboardInterrupt', 257, {}, {})\n"
+    )
+    process = started("export", "mods:module", "-i", "x: float32[b, 4]", folder=tmp_path)
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, said.decode().strip()) == (130, "stopped")
+
+
 def test_a_signal_waits_while_something_is_imported(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import os, signal, time\n"

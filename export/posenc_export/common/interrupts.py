@@ -27,9 +27,11 @@ Handler = Callable[[int, FrameType | None], object]
 
 def is_command() -> bool:
     """Return whether this process was started as one of the commands, or as `python -m posenc_export`."""
-    if sys.argv[:1] == ["-m"]:
+    if sys.argv[:1] == ["-m"]:  # until the module is found
         return sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export"
-    return os.path.basename(sys.argv[0] if sys.argv else "").removesuffix(".exe") in COMMANDS
+    folder, name = os.path.split(sys.argv[0] if sys.argv else "")
+    is_module = name == "__main__.py" and os.path.basename(folder) == "posenc_export"
+    return is_module or name.removesuffix(".exe") in COMMANDS
 
 
 def leave_at_once() -> None:
@@ -46,7 +48,8 @@ def _leave(*_: object) -> None:
 def end_stopped() -> NoReturn:
     """End a command that was stopped and has cleaned up, before libraries in C++ do what they do at the end.
 
-    A thread of theirs that still runs then aborts the process: "terminate called without an active exception".
+    A thread of theirs that still runs then aborts the process: "terminate called without an active exception". And
+    where KeyboardInterrupt came out of code that such a library ran, Python kills itself by SIGINT instead of a status.
     """
     sys.stdout.flush()
     sys.stderr.flush()
