@@ -43,17 +43,17 @@ def fit(seen: Observation) -> Iterator[Guess]:
     shared = np.flatnonzero(buckets != distance)
     if len(shared) < 2:
         return
-    # where the logarithm begins to count slowly, its first steps are whole: buckets are shared a little later
+    # just behind mid the logarithm still gives each distance a bucket of its own: two share one a few steps later
     for mid in range(int(shared[0]) - 1, max(int(shared[0]) // 2, 2) - 1, -1):
-        for far in _farthest(mid, len(buckets) - 1, int(buckets[-1]), min(FARTHEST, 64 * len(buckets))):
+        for far in _max_distances(mid, len(buckets) - 1, int(buckets[-1]), min(FARTHEST, 64 * len(buckets))):
             if np.array_equal(by_logarithm(distance, num_buckets=2 * mid, far=far), buckets):
                 (expected,) = reference(call_of_scores(seen), num_buckets=2 * mid, far=far)
                 yield Guess({"num_buckets": 2 * mid, "max_distance": far}, expected[0])
                 return
 
 
-def _farthest(mid: int, distance: int, bucket: int, limit: int) -> range:
-    """Return the max_distance that gives a bucket to a distance, the next ones too: the logarithm is rounded up."""
+def _max_distances(mid: int, distance: int, bucket: int, limit: int) -> range:
+    """Return the values of max_distance that may give a distance its bucket: several do, as buckets are rounded up."""
     if bucket <= mid + 1:
         return range(mid + 2, limit)
     growth = np.log(max(distance, mid) / mid) * (mid - 1) / np.array([bucket - mid, bucket - mid - 1])

@@ -32,7 +32,7 @@ TRAINED_FORMS = (
     "interpolated",
     "learned rows and columns",
 )
-"""Names of forms of which nothing is off: rows that were trained, or whole numbers that choose among such rows."""
+"""Names of forms that cannot be off: rows that were trained, or whole numbers that choose among such rows."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +89,8 @@ FAMILIES: Mapping[Family, Traits] = {
     "temperature": Traits(is_layered=True),
     "not recognised": Traits(is_layered=True),
 }
+
+
+def is_trained(family: Family, form: str) -> bool:
+    """Return whether the numbers of a form, in a family, follow no formula: whatever is stored is right."""
+    return FAMILIES[family].is_trained or form in TRAINED_FORMS

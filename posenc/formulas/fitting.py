@@ -21,7 +21,7 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.families import FAMILIES, TRAINED_FORMS, Family, Traits
+from posenc.formulas.families import FAMILIES, Family, Traits, is_trained
 from posenc.parameters import Value
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
@@ -107,7 +107,7 @@ class Observation:
     def differences(self, guess: Guess) -> Floats | None:
         """Return the absolute differences from the numbers of a guess; None where the dtype tells them apart.
 
-        Of kinds with places they are the largest of each place, (*places,), or (*places, heads); of others, of all.
+        Of kinds with places: the largest at each place, (*places,) or (*places, heads). Of other kinds: the largest.
         """
         # a guess of rows may leave out those that half precision made noise
         seen = self.numbers[: len(guess.numbers)] if self.kind in IN_ORDER else self.numbers
@@ -162,7 +162,7 @@ class Form:
         moved: Distances whose row is not the form's, or is up to how a runtime rounds half precision.
         scheme: The scheme whose formula gives the numbers; empty where none does.
         typed: The parameters of the scheme.
-        differences: Of the numbers that were seen: the largest of each place, where they have places.
+        differences: How far off the numbers were that were seen, as `Observation.differences` returns it.
     """
 
     family: Family
@@ -183,7 +183,15 @@ class Form:
     @property
     def is_trained(self) -> bool:
         """Whether its numbers follow no formula: whatever is stored is right."""
-        return self.traits.is_trained or self.name in TRAINED_FORMS
+        return is_trained(self.family, self.name)
+
+    @property
+    def distances(self) -> Integers | None:
+        """The distance of each row, from query to key; None where rows are not those of distances."""
+        first, last = self.parameters.get("first_distance"), self.parameters.get("last_distance")
+        if not isinstance(first, int) or not isinstance(last, int):
+            return None
+        return np.linspace(first, last, abs(last - first) + 1).round().astype(np.int64)
 
     @property
     def error(self) -> float | None:

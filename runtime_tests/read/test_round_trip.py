@@ -81,14 +81,14 @@ def test_a_scheme_is_read_back_from_its_own_file(tmp_path: Path, name: str, mode
         scheme, *words = encoding.scheme.split(" -p ")
         assert scheme == ANOTHER.get((name, mode), name), inspection.encodings
         if scheme == name:
-            check_parameters(name, words)
+            check_parameters(name, words, SCHEMES[name].samples[0])
     check_end(inspection, name, mode)
 
 
-QUICK_OF_DEFAULTS = {"interpolated", "deberta_buckets"}
-"""Of these a file of default size is read in the quick run: large tables, and logarithms that begin slowly."""
-LONG = {"attention_temperature": 3 * 8192}
-"""Lengths at which a scheme shows what it does, where the default is too short."""
+QUICK_DEFAULTS = {"interpolated", "deberta_buckets"}
+"""Schemes of which a file of default size is read in the quick run."""
+LENGTHS = {"attention_temperature": 3 * 8192}
+"""Lengths of schemes that do nothing within the default length."""
 
 
 def defaults() -> Iterator[Any]:
@@ -96,14 +96,14 @@ def defaults() -> Iterator[Any]:
     for scheme in SCHEMES.values():
         mode: Mode = "baked" if "dynamic" in scheme.unsupported.modes else "dynamic"
         if not scheme.unread(mode):
-            marks = () if scheme.name in QUICK_OF_DEFAULTS else pytest.mark.exhaustive
+            marks = () if scheme.name in QUICK_DEFAULTS else pytest.mark.exhaustive
             yield pytest.param(scheme.name, mode, marks=marks, id=f"{scheme.name}-{mode}")
 
 
 @pytest.mark.parametrize(("name", "mode"), [*defaults()])
 def test_a_scheme_is_read_back_at_the_size_that_models_have(tmp_path: Path, name: str, mode: Mode) -> None:
-    """Samples are small, so that all of them are tried; models are as large as the defaults."""
-    target = scheme_target(name, Spec(mode, max_len=LONG.get(name, 2048)), {}, 0)
+    """Samples are small, and models are as large as the defaults."""
+    target = scheme_target(name, Spec(mode, max_len=LENGTHS.get(name, 2048)), {}, 0)
     export_target(lambda: target, ExportOptions(formats=("onnx",), validate=False), tmp_path / "bundle")
     inspection = posenc_export.inspect(tmp_path / "bundle" / "model.onnx")
     assert inspection.encodings
@@ -114,17 +114,22 @@ def test_a_scheme_is_read_back_at_the_size_that_models_have(tmp_path: Path, name
             check_parameters(name, words, {})
 
 
-def check_parameters(name: str, words: list[str], given_parameters: Mapping[str, Value] | None = None) -> None:
-    """Compare parameters, as an inspection has them, with those that were written; unsaid ones are no matter."""
+def check_parameters(name: str, words: list[str], sample: Mapping[str, Value]) -> None:
+    """Compare parameters, as an inspection has them, with those that were written; unsaid ones are no matter.
+
+    Args:
+        name: the scheme.
+        words: parameters as an inspection has them.
+        sample: those that were given; nothing where a scheme has its defaults.
+    """
     scheme = SCHEMES[name]
-    written_ones = scheme.samples[0] if given_parameters is None else given_parameters
-    sample = {**parameters.defaults(scheme.parameters), **written_ones}
+    expected = {**parameters.defaults(scheme.parameters), **sample}
     read = parameters.parse(words, scheme.parameters, name)
     assert read
     for key, value in read.items():
-        given = sample[key]
-        if given is None and given_parameters is not None:
-            continue  # it follows from what is said of no file: a config, or weights
+        given = expected[key]
+        if given is None and not sample:
+            continue  # None stands for a number that the scheme chooses, such as its count of heads
         if isinstance(value, tuple) and not isinstance(given, tuple):
             given = (given,) * len(value)
         assert value == (FOLLOWS.get((name, key), given) if given is None else given), (key, value, given)

@@ -100,11 +100,13 @@ def _is_short(run: Run) -> bool:
 
 
 def _small_enough(graph: Graph, run: Run, budget: Budget) -> Run:
-    """Return a run of a smaller image, where pairs of places of the usual one are too many to be computed."""
-    if not is_left_out(graph, run) or not set(axes_of(graph).values()).issuperset(IMAGE):
+    """Return a run of a smaller image or video, where pairs of places of the usual one are too many to be computed."""
+    kinds = set(axes_of(graph).values())
+    if not is_left_out(graph, run) or not kinds.issuperset(IMAGE):
         return run
     images = [{"height": height, "width": width} for height, width in SMALL]
-    for sizes in (*images, {**images[-1], "length": FRAMES}):
+    videos = [{**images[-1], "length": FRAMES}] if "length" in kinds else []
+    for sizes in (*images, *videos):
         other = interpret(graph, sizes, budget=budget)
         if other.stopped is None and not is_left_out(graph, other):
             return other

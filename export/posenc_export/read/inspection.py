@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posenc.formulas.families import FAMILIES, TRAINED_FORMS, Family, Traits
+from posenc.formulas.families import FAMILIES, Family, Traits, is_trained
 from posenc.formulas.fitting import Parameter
 from posenc_export.common.markdown import count_of
 from posenc_export.common.notebooks import html_of
@@ -66,7 +66,7 @@ class Errors:
         place: what `positions` are: "position", "distance" of a query and a key, "coordinate" of a grid, or "row".
         grid: how many places the largest grid had along each axis; empty where places are no grid.
         samples: how many samples of sound had these positions; None where calls count tokens.
-        beyond: what was met in larger calls, where it is not known to be right; empty otherwise.
+        beyond: why nothing is known of larger calls; empty where nothing was met in them.
     """
 
     positions: tuple[int, ...]
@@ -153,7 +153,7 @@ class FoundEncoding:
     @property
     def is_trained(self) -> bool:
         """Whether its numbers follow no formula: whatever is stored is right."""
-        return self.traits.is_trained or self.name in TRAINED_FORMS
+        return is_trained(self.family, self.name)
 
     @property
     def where(self) -> str:

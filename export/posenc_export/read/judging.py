@@ -76,14 +76,10 @@ def unmeasured_of(inspection: Inspection) -> Iterator[NotJudged]:
         known = f"errors of {encoding.family} were measured up to {measured.place} {last:,}"
         if measured.beyond:
             yield NotJudged(encoding.where_it_meets, f"{known}: {measured.beyond}")
-        elif end is not None and (measured.samples or last + 1) < end and _is_counted(encoding, measured):
+        # a call's length is no size of a grid, and does not bound positions that come in
+        elif encoding.positions == "range" and not measured.grid and end and (measured.samples or last + 1) < end:
             words = f"{known}, and calls go on to {end:,}"
             yield NotJudged(encoding.where_it_meets, words + (UNMEASURED if measured.is_late else ""))
-
-
-def _is_counted(encoding: FoundEncoding, measured: Errors) -> bool:
-    """Return whether the graph counts positions along the axis of calls' lengths, which a grid does not have."""
-    return encoding.positions == "range" and not measured.grid
 
 
 def not_judged_of(inspection: Inspection) -> Iterator[NotJudged]:

@@ -52,8 +52,8 @@ def curve(positions: NDArray[np.int64], errors: Floats, bound: float) -> Errors:
     return Errors(tuple(int(positions[i]) for i in worst), tuple(float(finite[i]) for i in worst), bound, exceeds)
 
 
-def worse_of(one: Errors, other: Errors) -> Errors:
-    """Return the larger errors of two curves of tables, under the name of the worse table."""
+def larger_errors(one: Errors, other: Errors) -> Errors:
+    """Return the larger errors of two tables at each position, under the name of the worse table."""
     points: dict[int, float] = {}
     for curved in (one, other):
         for position, error in zip(curved.positions, curved.errors, strict=True):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors, worst_of
 from posenc_export.read.errors.biases import table_errors as bias_table_errors
-from posenc_export.read.errors.by_position import Exact, curve, errors_by_position, worse_of
+from posenc_export.read.errors.by_position import Exact, curve, errors_by_position, larger_errors
 from posenc_export.read.errors.far import Far, far_errors
 from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
-from posenc_export.read.errors.places import distance_errors, distances_of, place_errors, stored_distances
+from posenc_export.read.errors.places import distance_errors, place_errors, stored_distances
 from posenc_export.read.errors.rounding import rounded_rotary, rounded_table
 from posenc_export.read.errors.tables import Effort, table_errors
 from posenc_export.read.first_run import FRAMES, is_left_out, with_outputs
@@ -25,6 +25,7 @@ from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.roles import Role, roles_of
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of, default_sizes
+from posenc_export.read.interpret.state import shape_of
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Array, Constant, Operand, Position, Run, Value
@@ -53,9 +54,9 @@ MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 LONGER: tuple[Mapping[str, int], ...] = tuple({"length": length} for length in (1021, 509, 251, 127, 61))
 IMAGES: tuple[Mapping[str, int], ...] = tuple({"height": 2 * k, "width": 3 * k} for k in (512, 256, 128, 64, 32, 16, 8))
-"""Sizes of calls in which encodings without a formula of positions are recognised again, the largest first."""
+"""Sizes of larger calls, the largest first. Encodings without a formula of positions are measured in them."""
 LONGEST = 1 << 14
-"""The longest call in which they are: one as long as a table has rows."""
+"""The longest call of this kind: it is as long as a table has rows."""
 LARGER_BYTES = 1 << 25
 """Bytes of a value in such a call."""
 SAMPLES = (1 << 20, 1 << 17)
@@ -72,11 +73,11 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LargerCall:
-    """What is recognised in a larger call than that in which encodings were told.
+    """A call that is larger than the one in which encodings were recognised.
 
     Args:
         shapes: of the numbers that were computed, by tensor.
-        entries: the encodings.
+        entries: the encodings that are recognised in it.
         is_whole: whether nothing was too large to be looked into.
     """
 
@@ -113,7 +114,7 @@ class Measuring:
             named: the encoding.
             limit: how many positions are tried where rows are computed, from 0 on.
         """
-        if named.form.exact is None or distances_of(named.form) is not None:
+        if named.form.exact is None or named.form.distances is not None:
             return self._by_place(named, limit)
         if named.form.traits.grows:
             return self._of_bias(named, limit)
@@ -130,9 +131,8 @@ class Measuring:
         if not isinstance(context, int):
             return None
         long = replace(self, run=self._interpreted(default_sizes(self.graph, {"length": context + 1}), {}))
-        found = [measuring.errors(side) for measuring, side in zip((self, long), named.sides, strict=True)]
-        one, other = found
-        return None if one is None or other is None else worse_of(one, other)
+        one, other = (measuring.errors(side) for measuring, side in zip((self, long), named.sides, strict=True))
+        return None if one is None or other is None else larger_errors(one, other)
 
     def _by_place(self, named: Named, limit: int) -> Errors | None:
         """Return the errors of a grid, of distances, or of rows without a formula of positions: in the largest call."""
@@ -149,7 +149,7 @@ class Measuring:
         is_given = not errors.grid and roles_of(self.graph).get(named.positions) == "places"
         shapes = [_shape(self.run, name) for name in named.tensors]
         deadline = time.monotonic() + min(SECONDS, self.budget.seconds / 2)
-        # a video has few images, so that they are large
+        # the fewer images a video has, the larger they may be
         frames = {"length": FRAMES} if len(errors.grid) > 2 else {}
         lengths = (*([{"length": limit}] if limit <= LONGEST else []), *LONGER)
         for sizes in [{**image, **frames} for image in IMAGES] if errors.grid else lengths:
@@ -358,7 +358,7 @@ class Measuring:
         return self._in_one_call(named) or self._in_sound(named)
 
     def _counts(self, positions: Indices, named: Named) -> Iterator[int]:
-        """Yield how many positions a graph may take that refuses all: those of its tables, a half, a quarter, ..."""
+        """Yield how many positions to try where a graph refuses all: the rows of its tables, a half, a quarter, ..."""
         shapes = (_shape(self.run, name) for name in named.stored)
         tables = {int((positions < shape[0]).sum()) for shape in shapes if shape}
         halves = {len(positions) >> bits for bits in range(1, 8)}
@@ -371,10 +371,10 @@ class Measuring:
         if "samples" not in axes_of(self.graph).values() or not self.is_counted(named):
             return None
         budget = replace(self.budget, value_bytes=LARGEST)
+        shorter = [_shape(self.run, name) for name in named.tensors]
         for samples in SAMPLES:
             run = interpret(self.graph, default_sizes(self.graph, {"samples": samples}), {}, budget)
             arrays = _arrays(run, named)
-            shorter = [_shape(self.run, name) for name in named.tensors]
             if len(arrays) < len(shorter):
                 continue
             pairs = (zip(array.shape, shape or (), strict=False) for array, shape in zip(arrays, shorter, strict=True))
@@ -541,11 +541,12 @@ class Measuring:
 
 
 def _is_same(entry: Named, other: Named) -> bool:
-    """Return whether an encoding that was recognised at other sizes is another one's: sizes of a grid may differ."""
-    ours, theirs = (form.typed or form.parameters for form in (entry.form, other.form))
-    return (entry.form.family, entry.form.name, entry.nodes) == (other.form.family, other.form.name, other.nodes) and (
-        ours == theirs
+    """Return whether two entries are the same encoding, recognised in calls of other sizes."""
+    # parameters as they are typed leave out the sizes of a grid
+    ours, theirs = (
+        (one.nodes, one.form.family, one.form.name, one.form.typed or one.form.parameters) for one in (entry, other)
     )
+    return ours == theirs
 
 
 def _arrays(run: Run, named: Named) -> list[Array]:
@@ -556,9 +557,7 @@ def _arrays(run: Run, named: Named) -> list[Array]:
 def _shape(run: Run, name: str) -> tuple[int, ...] | None:
     """Return the shape of numbers; None where they were not computed."""
     value = run.values.get(name)
-    if isinstance(value, Constant):
-        return value.shape
-    return value.array.shape if isinstance(value, Position) else None
+    return shape_of(value) if isinstance(value, (Constant, Position)) else None
 
 
 def _of_fractions(exact: Exact, unit: float) -> Exact:

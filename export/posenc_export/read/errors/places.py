@@ -1,7 +1,7 @@
 """The errors of numbers by their place: a coordinate of a grid, or a distance.
 
-(height, width) differences    ->  for each coordinate, the largest of the places that have it and none larger
-differences of rows of 3 .. -3 ->  for each distance, the larger of both directions
+A place of a grid has two coordinates or more: its error counts for the largest of them. A distance has two rows, one
+for each direction: the larger error counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from posenc_export.read.inspection import Errors
 
 
 def place_errors(form: Form, bound: float) -> Errors | None:
-    """Return the errors of the numbers that a form was told by; None where they have no places.
+    """Return the errors of the numbers by which a form was recognised; None where they have no places.
 
     Args:
         form: with the differences of these numbers from its own.
@@ -26,7 +26,7 @@ def place_errors(form: Form, bound: float) -> Errors | None:
     differences = form.differences
     if differences is None or not differences.size or not differences.ndim:
         return None
-    distances = distances_of(form)
+    distances = form.distances
     if distances is not None:
         return distance_errors(distances, differences, bound) if len(distances) == len(differences) else None
     if "heads" in form.parameters and differences.ndim > 2:
@@ -43,23 +43,15 @@ def distance_errors(distances: Integers, differences: Floats, bound: float) -> E
     return replace(_curve(np.abs(distances), differences, bound), place="distance")
 
 
-def distances_of(form: Form) -> Integers | None:
-    """Return the distances of rows, from query to key; None where a form does not have them."""
-    first, last = form.parameters.get("first_distance"), form.parameters.get("last_distance")
-    if not isinstance(first, int) or not isinstance(last, int):
-        return None
-    return np.linspace(first, last, abs(last - first) + 1).round().astype(np.int64)
-
-
 def stored_distances(form: Form, rows: Array, table: Array) -> Integers | None:
-    """Return the distance of each row of a table, of which a call reads some; None where it does not tell.
+    """Return the distance of each row of a table of which a call reads some; None where these are not found in it.
 
     Args:
         form: of the rows that were read.
         rows: that were read, (distances, width).
         table: all that are stored, (distances, width).
     """
-    known = distances_of(form)
+    known = form.distances
     if known is None or len(known) != len(rows) or len(known) < 2 or rows.shape[1:] != table.shape[1:]:
         return None
     begins = np.flatnonzero((table == rows[0]).all(axis=1))

@@ -61,7 +61,7 @@ PRODUCTS = {
 COORDINATES = 4
 """How many numbers say a place at most: row, column, frame, scale; what multiplies more of them is a weight."""
 SHARES = 1e-2
-"""How near the shares of rows come to 1 together, in half precision too."""
+"""How far the shares of a row may be from 1 together: in half precision they are rounded."""
 WEIGHT = 256
 """How many numbers a weight has at least."""
 
@@ -112,10 +112,10 @@ def is_weighted(node: Node, operands: Sequence[Operand | None]) -> bool:
 
 
 def _resamples(value: Value) -> bool:
-    """Return whether numbers are shares of the rows of a table, which are stored where positions are resampled."""
+    """Return whether each row of numbers adds up to 1: shares of the rows of a table, by which it is resampled."""
     if not isinstance(value, Position) or value.array.ndim < 2 or value.array.dtype.kind != "f":
         return False
-    # features of a position are no shares: sines of many of them have other sums
+    # features of positions, such as sines, do not add up to 1
     sums = value.array.sum(axis=-1, dtype=np.float64)
     return value.array.shape[-1] > COORDINATES and bool((np.abs(sums - 1) < SHARES).all())
 

@@ -40,10 +40,8 @@ def error_of_rows(form: Form, rows: Array | None) -> float | None:
     """Return the largest absolute error of rows against their form, None without a formula."""
     if form.exact is None or rows is None:
         return None
-    first, last = form.parameters.get("first_distance"), form.parameters.get("last_distance")
     offset = form.parameters.get("offset", 0)
-    if isinstance(first, int) and isinstance(last, int):
-        positions = np.linspace(first, last, len(rows)).round().astype(np.int64)
-    else:
+    positions = form.distances
+    if positions is None:
         positions = np.arange(len(rows)) + (offset if isinstance(offset, int) else 0)
     return float(np.abs(form.exact(positions) - rows.astype(np.float64)).max())

@@ -176,8 +176,9 @@ def _added(run: Run, axes: TensorAxes, lookups: Lookups, meeting: Meeting, opera
         and not _is_composed(lookups, operand, known[1])
     ):
         return _looked_up(run, known[1], meeting, operand, known[0])
-    stored = arrays_of(run, stored_of(operand))
-    form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None, stored)
+    form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None)
+    if form is not None and form.is_trained:
+        form = _form_of_tables(run, operand, array) or form
     if form is not None:
         return of_numbers(run, form, meeting, operand, array)
     resized = [node for node in lookups.trails.before(operand.tensor) if node.op_type in RESIZING]
@@ -215,28 +216,30 @@ def _looked_up(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup:
     )
 
 
-def _form_of_numbers(array: Array, spacing: float | None, stored: tuple[Array, ...]) -> Form | None:
-    """Return the form of rows (.., positions, features), or of a grid, with features last or before the places.
-
-    Args:
-        array: the numbers.
-        spacing: as `form_of_rows` has it.
-        stored: the tables that they are made of, which tell rows of no formula.
-    """
+def _form_of_numbers(array: Array, spacing: float | None) -> Form | None:
+    """Return the form of rows (.., positions, features), or of a grid, with features last or before the places."""
     rows = rows_of(array)
     if rows is not None:
         # a batch of sequences has rows that differ; positions along the features are a sequence of channels first
         return form_of_rows(rows, spacing) or form_of_grid(rows, spacing)
-    grid = array[0] if array.ndim == 4 and (array == array[:1]).all() else array
-    if grid.ndim != 3:
-        return None
-    last = np.moveaxis(grid, 0, -1)
-    form = form_of_rows(grid, spacing) or form_of_rows(last, spacing)
-    if form is None or not form.is_trained:
-        return form
+    forms = (form_of_rows(grid, spacing) for grid in _grids_of(array))
+    return next((form for form in forms if form is not None), None)
+
+
+def _form_of_tables(run: Run, operand: Operand, array: Array) -> Form | None:
+    """Return the scheme of a grid whose rows follow no formula, as the tables tell it that it is made of."""
+    stored = arrays_of(run, stored_of(operand))
     spacing = spacing_of_dtype(array.dtype)
-    both = (find_scheme(Observation("rows", rows, spacing, stored=stored)) for rows in (grid, last))
-    return next((one for one in both if one is not None and one.scheme), form)
+    forms = (find_scheme(Observation("rows", grid, spacing, stored=stored)) for grid in _grids_of(array))
+    return next((form for form in forms if form is not None and form.scheme), None)
+
+
+def _grids_of(array: Array) -> Iterator[Array]:
+    """Yield an array as (height, width, features), where it may be a grid: its features are last, or first."""
+    grid = array[0] if array.ndim == 4 and (array == array[:1]).all() else array
+    if grid.ndim == 3:
+        yield grid
+        yield np.moveaxis(grid, 0, -1)
 
 
 def form_of_grid(rows: Array, spacing: float | None = None) -> Form | None:

@@ -69,7 +69,7 @@ class ErrorsJson(TypedDict):
     place: Annotated[Place, Field(description="what positions are: of a grid, the largest coordinate of a place")]
     grid: Annotated[tuple[int, ...], Field(description="places of the largest grid that was tried, along each axis")]
     samples: Annotated[Whole, Field(description="samples of sound that had these positions; null without sound")]
-    beyond: Annotated[Text, Field(description="what was met in larger calls, where it is not known to be right")]
+    beyond: Annotated[Text, Field(description="why nothing is known of larger calls; mostly empty")]
 
 
 class RoundedJson(TypedDict):
