@@ -16,6 +16,8 @@ of them is called.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from pathlib import Path
 
 from posenc_export.common import interrupts
 
@@ -23,12 +25,15 @@ if interrupts.is_command():
     if sys.argv[0] == "-m" and not sys.flags.safe_path:
         # Python put the current folder first, which may hold anybody's json.py
         del sys.path[0]
+    from posenc_export.common.supervisor import supervise
+
+    # what it left beside a place is known to a room that is not loaded yet
+    supervise(lambda place: import_module("posenc_export.bundle.replacement").settle_leftovers(Path(place)))
     interrupts.leave_at_once()
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__

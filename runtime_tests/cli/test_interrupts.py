@@ -53,6 +53,68 @@ def test_an_interrupt_that_passes_through_a_library_ends_with_the_same_status(tm
     assert (process.returncode, said.decode().strip()) == (130, "stopped")
 
 
+UNINTERRUPTED = """
+import torch
+
+class Slow(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        open("begun", "w").close()
+        {work}
+
+    def forward(self, x):
+        return x
+"""
+"""A module that is in one step of a library for an hour: Python looks at no signal meanwhile."""
+
+
+@pytest.mark.parametrize(("sent", "status", "words"), [(signal.SIGINT, 130, "stopped"), (signal.SIGTERM, 143, "")])
+def test_a_command_ends_in_two_seconds_also_inside_a_step_of_a_library(
+    tmp_path: Path, sent: signal.Signals, status: int, words: str
+) -> None:
+    (tmp_path / "mods.py").write_text(UNINTERRUPTED.format(work="sum(range(10**13))"))
+    process = started("export", "mods:Slow", "-i", "x: float32[b, 4]", "-o", "out", folder=tmp_path)
+    _wait_for(tmp_path / "begun")
+    before = time.monotonic()
+    process.send_signal(sent)
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, said.decode().strip()) == (status, words)
+    # a second to clean up, five after SIGTERM; the rest is the machine's
+    assert time.monotonic() - before < (10 if sent == signal.SIGINT else 20)
+    assert {path.name for path in tmp_path.iterdir()} <= {"mods.py", "begun", "__pycache__"}
+
+
+def test_a_command_that_a_library_ends_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mods.py").write_text(UNINTERRUPTED.format(work="import os, signal; os.kill(os.getpid(), 11)"))
+    process = started("export", "mods:Slow", "-i", "x: float32[b, 4]", "-o", "out", folder=tmp_path)
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, said.decode().strip()) == (5, "Error: the command was ended by SIGSEGV")
+
+
+def test_a_command_ends_with_the_process_that_watches_it(tmp_path: Path) -> None:
+    (tmp_path / "mods.py").write_text(
+        UNINTERRUPTED.format(work="open('pid', 'w').write(str(__import__('os').getpid())); sum(range(10**13))")
+    )
+    process = started("export", "mods:Slow", "-i", "x: float32[b, 4]", "-o", "out", folder=tmp_path)
+    _wait_for(tmp_path / "pid")
+    time.sleep(0.2)
+    process.kill()
+    process.communicate(timeout=60)
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"process {pid} works on")
+
+
+def _wait_for(path: Path) -> None:
+    end = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} does not come"
+        time.sleep(0.05)
+
+
 def test_a_signal_waits_while_something_is_imported(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import os, signal, time\n"

@@ -26,6 +26,7 @@ from posenc_export.bundle.place import check_place, failed_place
 from posenc_export.bundle.room import where_full
 from posenc_export.bundle.system import exchange
 from posenc_export.common.errors import BadInput, ToolFailed, check_machine
+from posenc_export.common.supervisor import tell
 
 LOCK, NEW, OLD, GONE = "lock", "new", "old", "gone"
 TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}
@@ -39,6 +40,7 @@ def staged(target: Path, option: PlaceOption = OUTPUT) -> Iterator[Path]:
 
     Restores or removes first what killed runs left there. Raises BadInput if nothing can be written.
     """
+    tell(place=str(target.absolute()))
     with ExitStack() as cleanup:
         try:
             target.resolve().parent.mkdir(parents=True, exist_ok=True)
