@@ -16,8 +16,6 @@ of them is called.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from pathlib import Path
 
 from posenc_export.common import interrupts
 
@@ -25,6 +23,9 @@ if interrupts.is_command():
     if sys.argv[0] == "-m" and not sys.flags.safe_path:
         # Python put the current folder first, which may hold anybody's json.py
         del sys.path[0]
+    from importlib import import_module
+    from pathlib import Path
+
     from posenc_export.common.supervisor import supervise
 
     # what it left beside a place is known to a room that is not loaded yet
@@ -34,6 +35,7 @@ if interrupts.is_command():
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
@@ -157,35 +159,42 @@ def export(
     Raises BadInput (what was asked for makes no sense), Unavailable (a required runtime cannot run here), ExportFailed
     (there is no graph that holds for what was asked); each is one line.
     """
+    from posenc_export.common.supervisor import time_limit
     from posenc_export.proof.exporter import ExportOptions, export_target
     from posenc_export.proof.exporter.settings import spec_for, split
     from posenc_export.write.inputs.given import ports_of
+    from posenc_export.write.inputs.reads import reads_of
     from posenc_models import ModelFolder
 
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
     if isinstance(source, ModelFolder):
-        from posenc_export.write.targets.room_for_models import check_disk, fit_memory
+        from posenc_export.write.targets.room_for_models import SLOWEST_DISK, check_disk, fit_memory
 
         if parts.options.cpp and source.others:
             raise BadInput(f"--cpp is for models of one graph: {source.path} has an encoder and a decoder")
-        place = Path.cwd() / "model" if to is None else path_of(to, "to")
         is_copied = parts.options.proof_of(whole=True, large=False) != "one"
         source = fit_memory(source, parts.options.announce, is_copied=is_copied)
-        check_disk(source, place)
+        check_disk(source, Path.cwd() / "model" if to is None else path_of(to, "to"))
+        seconds = parts.options.validation.timeout
+        loading = seconds + source.contents.bytes / SLOWEST_DISK if seconds else 0.0
+    else:
+        loading = 0.0
     noted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}
 
     def make() -> Target:
         fitting = spec_for(parts, source, values)
-        return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
+        with time_limit(loading, "loading the model"):
+            return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
 
     def page(result: ExportResult, bundle: Bundle) -> str:
         from posenc_export.show.pages import content_of, page_of
 
         return page_of(content_of(result, bundle))
 
-    return export_target(make, noted, None if to is None else path_of(to, "to"), page)
+    place = None if to is None else path_of(to, "to")
+    return export_target(make, noted, place, page, reads_of(source, values.values()))
 
 
 @worded(in_python)

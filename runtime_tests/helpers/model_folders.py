@@ -1,10 +1,17 @@
 """Folders with small models of transformers, as `save_pretrained` writes them: two layers, random weights."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from helpers.shared import Once
 
 CAUSAL, MASKED = "AutoModelForCausalLM", "AutoModelForMaskedLM"
 SEQUENCES, IMAGES = "AutoModelForSequenceClassification", "AutoModelForImageClassification"
@@ -429,3 +436,32 @@ REFUSED: Mapping[str, Small] = {
     )
 }
 """Folders that are refused, each in one line."""
+
+
+def saved(once: Once, kind: str) -> Path:
+    """A folder with a small model of a type, its weights at random."""
+    return once(f"model-{kind}", MODELS[kind].save)
+
+
+CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 32}
+
+
+def folder_of(place: Path, config: object, *, weights: bool = True) -> Path:
+    place.mkdir(exist_ok=True)
+    (place / "config.json").write_text(json.dumps(config))
+    if weights:
+        save_file({"lm_head.weight": np.zeros((2, 2), np.float32)}, place / "model.safetensors")
+    return place
+
+
+def refused_without_torch(*words: str) -> str:
+    """Return the line with which a command ends in a process of its own, with status 2, and without torch."""
+    program = (
+        "import atexit, os, sys; from posenc_export.__main__ import main; "
+        "atexit.register(lambda: 'torch' in sys.modules and os._exit(99)); main()"
+    )
+    command = [sys.executable, "-c", program, "export", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    return line

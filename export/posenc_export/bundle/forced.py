@@ -102,6 +102,11 @@ def _homes() -> Iterator[tuple[Path, str]]:
         yield Path(pwd.getpwnam(os.environ["SUDO_USER"]).pw_dir).resolve(), "the home folder of a user"
 
 
+def is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths, without links, are the same file or folder, also where these have two names."""
+    return _is_same(one, _identity(one), other)
+
+
 def _is_same(place: Path, identity: Identity | None, path: Path) -> bool:
     """Return whether two paths are the same folder: by name, or by device and inode (bind mounts, case of letters)."""
     return place == path or (identity is not None and identity == _identity(path))

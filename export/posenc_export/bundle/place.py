@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from posenc.strict_json import read_json
 from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
-from posenc_export.bundle.forced import contents, walk, why_contents_protected, why_protected
+from posenc_export.bundle.forced import contents, is_same, walk, why_contents_protected, why_protected
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.listing import listed
 from posenc_export.bundle.manifest import SCHEMA_VERSION
@@ -40,16 +40,46 @@ def failed_place(target: Path) -> Path:
     return target.with_name(f"{target.name}-failed")
 
 
-def check_target(target: Path, force: bool = False) -> None:
+def check_target(target: Path, force: bool = False, reads: Iterable[Path] = ()) -> None:
     """Raise BadInput if a bundle cannot be put at `target`, or a failed bundle beside it, before any work is done.
 
     Args:
         target: The folder of the bundle.
         force: Replace what is there, whatever it is.
+        reads: What the command reads, which not even `force` replaces.
 
     """
+    for place in () if target.name in ("", "..") else (target, failed_place(target)):
+        check_apart(place, reads)
     check_folder(target, force)
     check_place(failed_place(target), force)
+
+
+def check_apart(place: Path, reads: Iterable[Path], option: PlaceOption = OUTPUT) -> None:
+    """Raise BadInput if a place is, or holds, what the command reads, or would replace something beside it.
+
+    Args:
+        place: Where the command writes, a file or a folder.
+        reads: Files and folders; links of them are followed.
+        option: The option that named the place.
+    """
+    try:
+        real = place.parent.resolve() / place.name
+        # the same folder may have two names: by a link, a mount, the case of letters
+        for read in reads:
+            source = read.expanduser().resolve()
+            if is_same(real, source) or is_same(place.resolve(), source):
+                inside = f", as {place / 'onnx'}" * place.is_dir()
+                raise BadInput(f"{place} is what this command reads: {option.another}{inside}")
+            if any(is_same(real, above) for above in source.parents):
+                raise BadInput(f"{place} holds {read}, which this command reads: {option.another}")
+            beside = real.is_dir() and source.is_dir() and any(is_same(source, above) for above in real.parents)
+            if beside and (foreign := first_foreign(real)):
+                raise BadInput(
+                    f"{place} lies in {read}, which this command reads, and holds {foreign}: {option.another}"
+                )
+    except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links
+        raise BadInput(f"cannot write {place}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def check_folder(target: Path, force: bool = False, option: PlaceOption = OUTPUT) -> None:

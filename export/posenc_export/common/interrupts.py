@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from posenc_export.common.supervisor import is_supervised
-
 STATUS = 130
 """As shells expect after Ctrl-C."""
 AGAIN = 0.05
@@ -84,6 +82,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(alarm, _interrupt)
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         return
+    # imported here: while this file is, the current folder may still come first, which may hold anybody's json.py
+    from posenc_export.common.supervisor import is_supervised
+
     if is_supervised():
         # a terminal and whoever waits may both send it: the second must not break what the first has begun to clean up
         signal.signal(signal.SIGINT, signal.SIG_IGN)

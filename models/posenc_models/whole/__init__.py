@@ -6,13 +6,14 @@
 >>> folder.build().outputs[:3]
 ('logits', 'present.0.key', 'present.0.value')
 
-`tasks` says what each task takes and gives, by the names that other tools have for them. `folder` reads a folder,
-`weights` checks its files of weights, `modules` has the modules that call a model, `quantized` rounds weights to blocks
-of a few bits, and `companions` finds what goes with a model, as its tokenizer. Nothing here needs torch or transformers
-before `build`.
+`tasks` says what each task takes and gives, by the names that other tools have for them. `contents` looks at a folder,
+`companions` names what goes with a model, as its tokenizer, and `folder` loads what was looked at. `modules` has the
+modules that call a model, `adapters` merges a LoRA, and `quantized` rounds weights to blocks of a few bits. Nothing
+here needs torch or transformers before `build`.
 """
 
-from posenc_models.whole.companions import GENERATION, companions
+from posenc_models.whole.companions import GENERATION
+from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.folder import ModelFolder, WholeModel
 from posenc_models.whole.quantized import BITS, BLOCK, Blocks, Quantize, blocks_of
 from posenc_models.whole.tasks import KEY_VALUES, TASKS, Task
@@ -24,10 +25,11 @@ __all__ = [
     "KEY_VALUES",
     "TASKS",
     "Blocks",
+    "Contents",
     "ModelFolder",
     "Quantize",
     "Task",
     "WholeModel",
     "blocks_of",
-    "companions",
+    "look",
 ]

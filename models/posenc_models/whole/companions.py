@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -20,18 +20,9 @@ USUAL = re.compile(r"\w[\w.+-]*(/\w[\w.+-]*)?")
 """What is in such a name: a copy that somebody called `tokenizer (1).json` is none."""
 
 
-def companions(folder: Path) -> Mapping[str, Path]:
-    """Return the files of a model's folder that go with the model, by their paths in it, with slashes.
-
-    A link is followed: folders of Hugging Face's cache are made of links.
-
-    Raises ValueError, in one line, for a file that is there and cannot be read.
-    """
+def companion_names(folder: Path) -> list[str]:
+    """Return the paths in a model's folder of the files that go with the model, with slashes."""
     found = {path.relative_to(folder).as_posix(): path for pattern in PATTERNS for path in folder.glob(pattern)}
-    named = {name: found[name] for name in sorted(found) if USUAL.fullmatch(name) and not found[name].is_dir()}
-    for path in named.values():
-        try:
-            path.open("rb").close()
-        except OSError as error:
-            raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    return named
+    # glob leaves out a link to nothing where its pattern is a name
+    found |= {name: folder / name for name in PATTERNS if os.path.lexists(folder / name)}
+    return [name for name in sorted(found) if USUAL.fullmatch(name) and not found[name].is_dir()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from posenc.memory import free_memory
 from posenc.spec import TORCH_NAMES, DType
-from posenc.strict_json import read_json
+from posenc_models.whole.adapters import look_at_adapter, merged
+from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     DECODER_FILE,
@@ -22,11 +25,12 @@ from posenc_models.whole.tasks import (
     PARTS,
     TASKS,
     Task,
+    all_tasks,
     architecture_of,
     has_several_positions,
     task_of,
+    what_reads,
 )
-from posenc_models.whole.weights import EXPERTS, sizes_of_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -42,6 +46,16 @@ HALVES = ("key", "value")
 """What a layer caches of a token."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
 """Parameters below which a model writes many tokens; how many those are; how many others write; room for prompts."""
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+"""What names of models on the Hub are made of: an owner and a name."""
+DEQUANTIZED = ("mxfp4",)
+"""Ways to quantize weights that transformers undoes on a CPU, and leaves float weights."""
+PAIR_OF_MODELS = "EncoderDecoderModel"
+ROOM_FOR_MORE = 10_000_000
+"""Numbers that a model may have beyond twice those of its weights."""
+HIDDEN_STATES = "a vector for each token"
+NAMED = 4
+"""Weights that a line names."""
 PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 USUAL_LENGTH = 128
@@ -76,30 +90,28 @@ class ModelFolder:
     """A folder with a config.json and weights: `load` makes it.
 
     Args:
-        path: the folder.
-        config: what its config.json says.
+        contents: its files, and what its config.json says.
         task: what the model is exported for.
         origin: what says so.
         exact: whether exact positions take the place of a rotary model's own.
         part: which of the model's graphs `build` makes, by the name of its file; "" for the only one, or the decoder.
         dtype: of the weights, and of all numbers that go in and come out; positions are exact in each.
-        parameters: how many numbers its weights hold.
-        experts: how many of them the experts of a layer hold, which are one weight when the model is loaded.
         by_weight: whether its reference in float64 widens one weight after the other, and does not hold all.
         quantize: what the weights of linear layers are rounded to; None for nothing.
+        allow_unused: whether weights may lie in the folder that nothing in the model reads.
+        adapter: the folder of a LoRA that is merged into the weights; None for none.
     """
 
-    path: Path
-    config: Mapping[str, Any]
+    contents: Contents
     task: Task
     origin: str = "architectures"
     exact: bool = True
     part: str = ""
     dtype: DType = "fp32"
-    parameters: int = 0
-    experts: int = 0
     by_weight: bool = False
     quantize: Quantize | None = None
+    allow_unused: bool = False
+    adapter: Path | None = None
 
     @classmethod
     def load(
@@ -108,14 +120,19 @@ class ModelFolder:
         task: str | None = None,
         dtype: DType = "fp32",
         quantize: Quantize | None = None,
+        *,
+        allow_unused: bool = False,
+        adapter: str | PathLike[str] | None = None,
     ) -> Self:
-        """Read a folder's config.
+        """Look at a folder: its config, and the heads of its weights.
 
         Args:
-            path: the folder.
+            path: the folder, or the name of a model that is in Hugging Face's download cache.
             task: one of `TASKS`; by default the one that the config's architecture is for.
             dtype: fp32, fp16 or bf16.
             quantize: int8 or int4, for the weights of linear layers; None for none.
+            allow_unused: whether weights may lie there that nothing in the model reads.
+            adapter: the folder of a LoRA that is merged into the weights.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
@@ -125,33 +142,40 @@ class ModelFolder:
             raise ValueError(f"weights cannot be {quantize}: expected one of {', '.join(BITS)}")
         if quantize is not None and dtype == "bf16":
             raise ValueError(f"--quantize {quantize} is for --dtype fp32 or fp16: no runtime here runs it in bf16")
-        path = Path(path)
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"{path} is a file: expected a folder that save_pretrained wrote")
-        if not (path / "config.json").is_file():
-            raise ValueError(f"{path} has no config.json: expected a folder that save_pretrained wrote")
-        try:
-            config = read_json(path / "config.json")
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path / 'config.json'} cannot be read: {_line(error)}") from None
-        if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-            raise ValueError(f"{path / 'config.json'} has no model_type: expected that of a model of transformers")
+        contents = look(_place(path))
+        config = contents.config
+        _check_unquantized(contents)
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}: expected one of {', '.join(TASKS)}")
-        chosen = task_of(task, config) if task else _task_of(path, config)
+        chosen = task_of(task, config) if task else _task_of(contents.path, config)
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
-        sizes = sizes_of_weights(path)
+        if adapter is not None:
+            look_at_adapter(Path(adapter))
         return cls(
-            path,
-            config,
+            contents,
             chosen,
             origin="--task" if task else "architectures",
             dtype=dtype,
-            parameters=sum(sizes.values()),
-            experts=max((size for name, size in sizes.items() if name.endswith(EXPERTS)), default=0),
             quantize=quantize,
+            allow_unused=allow_unused,
+            adapter=None if adapter is None else Path(adapter),
         )
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.contents.path
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What its config.json says."""
+        return self.contents.config
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers its weights hold."""
+        return self.contents.parameters
 
     @property
     def precision(self) -> str:
@@ -195,8 +219,14 @@ class ModelFolder:
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
-        model = _loaded(self)
-        notes = [*_code_of_its_own(self, model), *([_exact(model)] if self.exact else [])]
+        model, unread = _loaded(self)
+        notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
+        if self.contents.modules:
+            notes.append(
+                f"{', '.join(self.contents.modules)} of modules.json are not in the file: it gives {HIDDEN_STATES}"
+            )
+        if self.contents.adapter and self.adapter is None:
+            notes.append("the adapter beside the weights is not in the file: --adapter merges it")
         if self.quantize is not None:
             round_linear(model, self.quantize)
         if self.task.kind == "scenes":
@@ -254,6 +284,47 @@ class ModelFolder:
         )
 
 
+def _place(path: str | PathLike[str]) -> Path:
+    """Return the folder of a path, or of a model's name that is in Hugging Face's download cache.
+
+    Raises ValueError, in one line, for a name that is not there: nothing is downloaded.
+    """
+    place, name = Path(path), str(path)
+    if place.exists() or not HUB_NAME.fullmatch(name):
+        return place
+    cached = cache_folder() / f"models--{name.replace('/', '--')}"
+    try:
+        revision = (cached / "refs" / "main").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        revision = ""
+    if re.fullmatch(r"[0-9a-f]{4,64}", revision) and (cached / "snapshots" / revision).is_dir():
+        return cached / "snapshots" / revision
+    raise ValueError(
+        f"{name} is no folder, and no model of that name is in {cache_folder()}: names of the Hub are not downloaded "
+        f"here; `hf download {name}` does it, and prints the folder"
+    )
+
+
+def cache_folder() -> Path:
+    """Return where Hugging Face's libraries keep what they download."""
+    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")).expanduser()
+
+
+def _check_unquantized(contents: Contents) -> None:
+    """Raise ValueError where weights are stored in a form that is not exported."""
+    said = contents.config.get("quantization_config")
+    if said is None:
+        return
+    method = said.get("quant_method") if isinstance(said, Mapping) else said
+    if method not in DEQUANTIZED:
+        raise ValueError(
+            f"{contents.path}: its weights are quantized by {method or 'a method without a name'} "
+            "(quantization_config), which is not exported: take the folder with its float weights; --quantize rounds "
+            "them to 8 or 4 bits here"
+        )
+
+
 def _check_one_model(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
@@ -264,7 +335,7 @@ def _check_one_model(config: Mapping[str, Any], task: Task) -> None:
 
 def _check_stacks(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a model has an encoder and a decoder, and the task is for one graph, or vice versa."""
-    if (config.get("is_encoder_decoder") is True) is bool(task.encoder):
+    if task.half or (config.get("is_encoder_decoder") is True) is bool(task.encoder):
         return
     have = "has an encoder and a decoder" if not task.encoder else "has no encoder with a decoder behind it"
     raise ValueError(f"{architecture_of(config)} {have}: it is no model for {task.name}")
@@ -276,10 +347,20 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
     if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
         raise ValueError(f"{path / 'config.json'} has no architectures: give --task, one of {', '.join(TASKS)}")
     name = architectures[0]
-    fitting = [task for tasks in TASKS.values() for task in tasks if name.endswith(task.ends)]
-    if not fitting:
+    if name.endswith(PAIR_OF_MODELS):
+        raise ValueError(f"{name} is not exported: its encoder and its decoder are models of two types")
+    # the longest ending says most: of Model and EncoderModel, of Model and LMHeadModel
+    matches = [(max(map(len, ends)), task) for task in all_tasks() if (ends := task.ends_of(name))]
+    if not matches:
         raise ValueError(f"no task is known for {name}: give --task, one of {', '.join(TASKS)}")
-    return next((task for task in fitting if task.fits(config)), fitting[0])
+    longest = max(length for length, _ in matches)
+    fitting = [task for length, task in matches if length == longest]
+    chosen = next((task for task in fitting if task.fits(config)), None)
+    if chosen is None:
+        _check_one_model(config, fitting[0])
+        names = " or ".join(dict.fromkeys(task.name for task in fitting))
+        raise ValueError(f"{name} is not exported: {names} by {what_reads(config)} is none of what --model writes")
+    return chosen
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
@@ -291,33 +372,77 @@ def _positions(config: Mapping[str, Any]) -> int | None:
     return int(positions * rope["factor"])
 
 
-def _loaded(folder: ModelFolder) -> Any:
-    """Return the model in the folder's dtype; its own code is never run."""
+def _loaded(folder: ModelFolder) -> tuple[Any, list[str]]:
+    """Return the model in the folder's dtype, and lines on weights that it does not read; its own code is never run."""
     try:
         import torch
-        import transformers
+        import transformers  # noqa: F401
     except ImportError as error:
         raise ValueError(f"a whole model takes torch and transformers: pip install transformers ({error})") from error
-    try:
-        with _quiet():
-            model, info = getattr(transformers, folder.task.auto).from_pretrained(
-                folder.path,
+    with folder.contents.alone() as place, _quiet():
+        try:
+            cls = _class_of(folder)
+            if message := _too_large(folder, cls, place):
+                raise ValueError(message)
+            model, info = cls.from_pretrained(
+                place,
                 dtype=getattr(torch, TORCH_NAMES[folder.dtype]),
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, in a line that says which
             )
-    except Exception as error:  # a stranger's config: transformers raises what comes
-        raise ValueError(f"transformers cannot load {folder.path}: {_why(folder, error)}") from error
+        except Exception as error:  # a stranger's config: transformers raises what comes
+            why = _why(folder, error).replace(str(place), str(folder.path))
+            raise ValueError(f"transformers cannot load {folder.path}: {why}") from error
     if folder.task.outputs == HIDDEN:
         info["missing_keys"] = _without_pooler(model, info["missing_keys"])
-    _check_loaded(folder, model, info)
+    lines = _check_loaded(folder, model, info)
+    if folder.adapter is not None:
+        model, line = merged(model, folder.adapter)
+        lines.append(line)
     if folder.task.kind == "scenes":
         _leave_out_towers(model)
     if hasattr(model, "set_experts_implementation") and _has_experts(folder.config):
         model.set_experts_implementation("batched_mm")
-    return model.eval()
+    return model.eval(), lines
+
+
+def _class_of(folder: ModelFolder) -> Any:
+    """Return the class of transformers that loads a folder: the one that its config names, where that is for the task.
+
+    A task that somebody asked for by name may want another class: hidden states of a model with a head.
+    """
+    import transformers
+
+    name, auto = architecture_of(folder.config), getattr(transformers, folder.task.auto)
+    named = getattr(transformers, name, None) if folder.task.ends_of(name) else None
+    kind = getattr(getattr(named, "config_class", None), "model_type", None)
+    return named if kind == folder.config["model_type"] else auto
+
+
+def _too_large(folder: ModelFolder, cls: Any, place: Path) -> str:
+    """Return a line where a config's model has many more numbers than its weights; nothing where it has not.
+
+    It is counted without being built: missing weights would be drawn at random, whatever memory that takes.
+    """
+    import torch
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
+        with torch.device("meta"):
+            model = cls.from_config(config) if hasattr(cls, "_model_mapping") else cls(config)
+        numbers = sum(parameter.numel() for parameter in model.parameters())
+        tables = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    except Exception:  # what cannot be built says so below, where it is loaded
+        return ""
+    stored = folder.parameters
+    if numbers > 2 * stored + ROOM_FOR_MORE:
+        return f"config.json is that of a model of {numbers:,} numbers, and the weights hold {stored:,}"
+    if tables > free_memory():
+        return f"config.json asks for tables of {tables:,} bytes, which are more than the free memory"
+    return ""
 
 
 def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[str]:
@@ -360,15 +485,19 @@ def _quiet() -> Iterator[None]:
 def _why(folder: ModelFolder, error: Exception) -> str:
     """Return in a line why transformers cannot load a model."""
     text, kind = str(error), folder.config["model_type"]
-    if "trust_remote_code" in text:
+    is_unknown = "does not recognize this" in text and folder.config.get("auto_map")
+    if "trust_remote_code" in text or is_unknown:
         return f"model type {kind!r} is code beside the weights (auto_map), which is never run"
     if text.startswith("Unrecognized configuration class"):
         return f"it has no model for {folder.task.name} ({folder.task.auto}) of model type {kind!r}"
     return _line(error)
 
 
-def _check_loaded(folder: ModelFolder, model: nn.Module, info: Mapping[str, Any]) -> None:
-    """Raise ValueError where weights are not those of the config's model: transformers only warns of it."""
+def _check_loaded(folder: ModelFolder, model: nn.Module, info: Mapping[str, Any]) -> list[str]:
+    """Return a line on weights of other parts; raise ValueError where weights are not those of the config's model.
+
+    transformers only warns of it.
+    """
     config = folder.path / "config.json"
     mismatched = sorted(info["mismatched_keys"])
     if mismatched:
@@ -380,23 +509,40 @@ def _check_loaded(folder: ModelFolder, model: nn.Module, info: Mapping[str, Any]
     # a head that the weights do not have is drawn at random
     missing = sorted(info["missing_keys"])
     if missing:
-        raise ValueError(
-            f"{folder.path} has no weights for {missing[0]}{_more(missing)}: is it a model for {folder.task.name}?"
+        # nobody's choice but ours is a task that the config's architecture says
+        doubt = (
+            f"is it a model for {folder.task.name}?"
+            if folder.origin == "--task"
+            else "is its config.json that of another model?"
         )
-    # parts that a task does not use are left out, rightly; but no layers of those that it does
-    used = {_unnumbered(name) for name in model.state_dict()}
-    beyond = sorted(name for name in info["unexpected_keys"] if _unnumbered(name) in used)
-    if beyond:
-        raise ValueError(f"{config} is not that of its weights: it leaves out their {beyond[0]}{_more(beyond)}")
+        raise ValueError(f"{folder.path} has no weights for {missing[0]}{_more(missing)}: {doubt}")
+    unused = sorted(info["unexpected_keys"])
+    of_layers = [name for name in unused if not _is_another_part(model, name)]
+    if of_layers and not folder.allow_unused:
+        raise ValueError(
+            f"{config} is not that of its weights: nothing in {type(model).__name__} reads {of_layers[0]}"
+            f"{_more(of_layers)}; --allow-unused-weights exports without them"
+        )
+    if not unused:
+        return []
+    some = f"{', '.join(unused[:NAMED])}{f' and {len(unused) - NAMED} more' * (len(unused) > NAMED)}"
+    return [f"weights that {type(model).__name__} does not read are not in the file: {some}"]
+
+
+def _is_another_part(model: nn.Module, name: str) -> bool:
+    """Return whether a weight is one of a part that the model does not have, such as another head.
+
+    What lies inside a layer, or is a parameter of a module that the model has, is none: BERT's folders bring a head for
+    pairs of sentences beside that for masked words, and no model is right without the biases of its layers.
+    """
+    modules, parts = {path for path, _ in model.named_modules()}, name.split(".")
+    depth = max(count for count in range(len(parts)) if ".".join(parts[:count]) in modules)
+    inside, beyond = parts[:depth], parts[depth:]
+    return len(beyond) > 1 and not any(part.isdigit() for part in (*inside, beyond[0]))
 
 
 def _more(names: Sequence[object]) -> str:
     return f" and {len(names) - 1} more" * (len(names) > 1)
-
-
-def _unnumbered(name: str) -> str:
-    """Return a parameter's name without the numbers of layers and experts."""
-    return re.sub(r"\b\d+\b", "N", name)
 
 
 def _has_experts(config: Mapping[str, Any]) -> bool:
@@ -443,7 +589,7 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     """
     import torch
 
-    from posenc_models.whole.modules import cache_of, layers_of
+    from posenc_models.whole.modules import cache_of, layers_of, states_of_encoder
 
     def call(**named: object) -> list[Any]:
         """Return the layers of the cache of a call."""
@@ -459,7 +605,7 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if folder.task.encoder:
         states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
-        model_layers = call(decoder_input_ids=ids, encoder_outputs=(states,))
+        model_layers = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
     else:
         model_layers = call(input_ids=ids)
     if not model_layers:

@@ -79,7 +79,7 @@ class DecoderOfEncoder(nn.Module):
             hidden = torch.finfo(states.dtype).min * (1 - mask[:, None, None, :].to(states.dtype))
             mask = hidden.expand(-1, 1, named["input_ids"].shape[1], -1)
         output = self.model(
-            encoder_outputs=(_uncached(states, past[2].shape[2]),),
+            encoder_outputs=states_of_encoder(_uncached(states, past[2].shape[2])),
             decoder_input_ids=named["input_ids"],
             past_key_values=_two_caches(past),
             use_cache=True,
@@ -120,6 +120,13 @@ def heads_shared() -> Iterator[None]:
                 yield
             return
     yield
+
+
+def states_of_encoder(states: Tensor) -> Any:
+    """Return states as an encoder gives them: some decoders take them by name, and not as the first of a tuple."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    return BaseModelOutput(last_hidden_state=states)
 
 
 def _uncached(states: Tensor, cached: int) -> Tensor:

@@ -63,6 +63,7 @@ class Task:
         cache: whether keys and values of earlier tokens go in, and those of all tokens come out.
         encoder: what goes into the encoder, where it is a graph of its own: `inputs` and `outputs` are the decoder's.
         kind: what such a model looks at first.
+        half: whether its models are the encoders of others, whose configs are those of both.
     """
 
     name: str
@@ -73,9 +74,16 @@ class Task:
     cache: bool = False
     encoder: Mapping[str, str] = field(default_factory=dict)
     kind: Kind = "text"
+    half: bool = False
+
+    def ends_of(self, architecture: str) -> tuple[str, ...]:
+        """Return which of its endings the name of an architecture has."""
+        return tuple(end for end in self.ends if architecture.endswith(end))
 
     def fits(self, config: Mapping[str, Any]) -> bool:
         """Return whether a model with this config can be one for the task."""
+        if self.half:
+            return bool(self.ends_of(architecture_of(config)))
         return self.kind == _kind_of(config) and bool(self.encoder) == (config.get("is_encoder_decoder") is True)
 
 
@@ -91,6 +99,14 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
     if "num_mel_bins" in config or "conv_stride" in config:
         return "features" if "num_mel_bins" in config else "sounds"
     return "images" if "image_size" in config and "vocab_size" not in config else "text"
+
+
+def what_reads(config: Mapping[str, Any]) -> str:
+    """Return, in words, what kind of model a config is of: what it reads, and by how many stacks."""
+    read = {"pairs": "texts and images", "scenes": "texts and images", "features": "sounds"}
+    stacks = "an encoder and a decoder" if config.get("is_encoder_decoder") is True else "a model"
+    kind = _kind_of(config)
+    return f"{stacks} of {read.get(kind, kind)}"
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
@@ -159,9 +175,22 @@ _ALL = (
     ),
     Task("feature-extraction", "AutoModel", ("Model",), SOUNDS, HIDDEN, kind="sounds"),
     Task("feature-extraction", "AutoModel", ("Model",), TEXT, HIDDEN),
+    Task(
+        "feature-extraction",
+        "AutoModelForTextEncoding",
+        ("EncoderModel",),
+        {name: TEXT[name] for name in ("input_ids", "attention_mask")},
+        HIDDEN,
+        half=True,
+    ),
 )
 TASKS = {name: tuple(task for task in _ALL if task.name == name) for name in dict.fromkeys(task.name for task in _ALL)}
 """The tasks by their names. Of several with one name, or one ending of architectures, the config says which."""
+
+
+def all_tasks() -> tuple[Task, ...]:
+    """Return all tasks, also those that share a name."""
+    return _ALL
 
 
 def task_of(name: str, config: Mapping[str, Any]) -> Task:

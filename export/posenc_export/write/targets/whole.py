@@ -18,7 +18,6 @@ from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
 from posenc_export.write.targets.room_for_models import MANY
 from posenc_models import ModelFolder
-from posenc_models.whole import companions
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +35,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
     """
     with bad_input():
         # a part lies in the bundle of its whole, which has them
-        beside = {} if folder.part else companions(folder.path)
+        beside = {} if folder.part else folder.contents.companions
         whole, precise = folder.build(), replace(folder, dtype="fp32", quantize=None)
         ports = parse_ports(whole.inputs)
 
