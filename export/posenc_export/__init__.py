@@ -23,13 +23,14 @@ if interrupts.is_command():
     if sys.argv[0] == "-m" and not sys.flags.safe_path:
         # Python put the current folder first, which may hold anybody's json.py
         del sys.path[0]
-    from importlib import import_module
-    from pathlib import Path
+    if not interrupts.is_helper():
+        from importlib import import_module
+        from pathlib import Path
 
-    from posenc_export.common.supervisor import supervise
+        from posenc_export.common.supervisor import supervise
 
-    # what it left beside a place is known to a room that is not loaded yet
-    supervise(lambda place: import_module("posenc_export.bundle.replacement").settle_leftovers(Path(place)))
+        # what it left beside a place is known to a room that is not loaded yet
+        supervise(lambda place: import_module("posenc_export.bundle.replacement").settle_leftovers(Path(place)))
     interrupts.leave_at_once()
 
 from collections.abc import Callable, Mapping

@@ -25,6 +25,11 @@ IMPORTING = "<frozen importlib._bootstrap>"
 Handler = Callable[[int, FrameType | None], object]
 
 
+def is_helper() -> bool:
+    """Return whether this process was started by one of ours, as `python -m posenc_export.ROOM.FILE`."""
+    return sys.argv[:1] == ["-m"] and "." in sys.orig_argv[-len(sys.argv)]
+
+
 def is_command() -> bool:
     """Return whether this process was started as one of the commands, or as `python -m posenc_export`."""
     if sys.argv[:1] == ["-m"]:  # until the module is found

@@ -29,6 +29,8 @@ STOPPED, TERMINATED, LATE, FAILED = 130, 143, 3, 5
 """Exit statuses: after Ctrl-C, after SIGTERM, of a limit that ran out, of a tool that failed."""
 FROM_KERNEL = 0x80
 """si_code of a signal that a terminal sent to all processes of a command (SI_KERNEL)."""
+SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
+"""What clears a line of a terminal, and shows its cursor."""
 
 _to_parent: int | None = None
 
@@ -236,6 +238,8 @@ class Watch:
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self._hear()
+        if os.isatty(2):
+            os.write(2, SHOW_CURSOR)  # a display of progress had hidden it
 
     def _clean(self) -> None:
         """Remove what the command left: its temporary files, and what it was writing beside its places."""

@@ -12,6 +12,31 @@ import click
 from posenc.registry import did_you_mean
 from posenc_export.common.errors import BadInput
 
+SAME_MEANING = {
+    **dict.fromkeys(("ort-gpu", "gpu", "cuda", "onnxruntime-gpu", "cudaexecutionprovider"), "ort-cuda"),
+    **dict.fromkeys(("ort", "cpu", "onnxruntime", "cpuexecutionprovider"), "ort-cpu"),
+    **dict.fromkeys(("libtorch", "libtorch-cpu"), "libtorch-cpp"),
+    **dict.fromkeys(("web", "wasm", "ort-web"), "onnxruntime-web"),
+    **dict.fromkeys(("webgpu", "ort-webgpu"), "browser-webgpu"),
+    **dict.fromkeys(("float16", "half", "f16"), "fp16"),
+    **dict.fromkeys(("bfloat16",), "bf16"),
+    **dict.fromkeys(("float32", "float", "single", "f32"), "fp32"),
+    **dict.fromkeys(("jit", "script", "pt"), "torchscript"),
+    **dict.fromkeys(("torch.export", "exported-program", "exportedprogram"), "pt2"),
+    **dict.fromkeys(("aotinductor", "inductor"), "aoti"),
+    **dict.fromkeys(("q4", "4bit", "4", "uint4"), "int4"),
+    **dict.fromkeys(("q8", "8bit", "8", "uint8"), "int8"),
+    **dict.fromkeys(("causal-lm", "chat", "llm"), "text-generation"),
+    **dict.fromkeys(("summarization", "translation", "seq2seq-lm", "seq2seq"), "text2text-generation"),
+    **dict.fromkeys(("masked-lm",), "fill-mask"),
+    **dict.fromkeys(("ner",), "token-classification"),
+    **dict.fromkeys(("sentence-similarity", "embedding", "embeddings", "default"), "feature-extraction"),
+    **dict.fromkeys(
+        ("sentiment-analysis", "sequence-classification", "zero-shot-classification"), "text-classification"
+    ),
+}
+"""Words that other tools, or everyday speech, have for one of ours."""
+
 
 class WordChoice(click.Choice[str]):
     """A choice of words; the error for an unknown word names the nearest one first."""
@@ -19,7 +44,9 @@ class WordChoice(click.Choice[str]):
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """Return the error for an unknown word."""
         known = [str(choice) for choice in self.choices]
-        return f"unknown {str(value)!r}: {did_you_mean(str(value), known)}known: {', '.join(known)}"
+        meant = SAME_MEANING.get(str(value).lower())
+        near = f"did you mean {meant!r}? " if meant in known else did_you_mean(str(value), known)
+        return f"unknown {str(value)!r}: {near}known: {', '.join(known)}"
 
 
 class SeveralWords(click.Option):

@@ -132,7 +132,8 @@ def _validate(speaker: Speaker, folder: Path, request: ProcessRequest) -> None:
     if not sys.stdin.readline():  # the parent found something wrong, or has ended
         return
     bundle = Bundle.read(folder, request["trust"], request["part"])
-    check_available(options.required_runtimes)
+    for name in options.required_runtimes:
+        check_available(name, is_required=True)
     limit = 0.0 if bundle.trusted else limit_memory()
     speaker.say(step=OPENING)
     bundle.check_graphs()

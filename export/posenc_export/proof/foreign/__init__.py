@@ -80,7 +80,7 @@ def prove_file(request: ProofRequest, make: Callable[[], Target]) -> ValidateRes
     check_options(options)
     file = read_foreign(request.path)
     validation = options.validation
-    prepare(validation.required_runtimes, validation.required_runtimes, validation.progress)
+    prepare(request.options.validation.runtimes, validation.required_runtimes, validation.progress)
     validation.progress("loading torch")
     target = make()
     if target.rules.registered:

@@ -7,6 +7,7 @@ name of the library that it lacks. No runtime falls back to another device in si
 from __future__ import annotations
 
 import importlib.util
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.errors import check_machine, first_line
 from posenc_export.common.install import install_line
 from posenc_export.common.limit import NoAnswer, Stop, within
+from posenc_export.common.machine import has_nvidia_driver
 from posenc_export.write.formats import runs_code
 
 if TYPE_CHECKING:
@@ -119,6 +121,12 @@ def check_package(module: str, extra: str, package: str = "") -> None:
         raise Missing(f"the Python package {package or extra} is not found: {install_line(extra)}")
 
 
+def check_driver() -> None:
+    """Raise Missing where there is no driver of CUDA: known at once, before any library is loaded."""
+    if platform.system() == "Linux" and not has_nvidia_driver():
+        raise Missing("no NVIDIA driver: libcuda.so.1 is not found")
+
+
 Loader = Callable[[Path, Manifest], Runner]
 Progress = Callable[[str], None]
 
@@ -129,6 +137,10 @@ def _nothing_to_check() -> None:
 
 def _nothing_to_prepare(progress: Progress) -> None:
     """Leave everything as it is."""
+
+
+NOTHING_TO_PREPARE = _nothing_to_prepare
+"""What prepares a runtime that needs nothing built."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.arrays import to_numpy, to_stored
 from posenc_export.common.install import install_line
-from posenc_export.common.machine import has_nvidia_driver
-from posenc_export.proof.runtimes import Bound, Missing, Runner, runtime
+from posenc_export.proof.runtimes import Bound, Missing, Runner, check_driver, runtime
 from posenc_export.proof.runtimes.sessions import (
     CPU_BUILD,
     CUDA,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 def ort_cuda_missing() -> None:
     """Raise Missing, naming the library, where ONNX Runtime cannot use CUDA."""
+    check_driver()
     import onnxruntime
 
     if CUDA not in onnxruntime.get_available_providers():
@@ -43,8 +43,6 @@ def ort_cuda_missing() -> None:
     if platform.system() == "Linux" and provider.is_file():
         # the provider takes symbols from this library, as onnxruntime loads it
         ctypes.CDLL(str(provider.with_name("libonnxruntime_providers_shared.so")), mode=ctypes.RTLD_GLOBAL)
-        if not has_nvidia_driver():
-            raise Missing("no NVIDIA driver: libcuda.so.1 is not found")
         library = _unresolved(provider)
         if library:
             raise Missing(f"no CUDA: {library} is not found: {install_line('cuda')}, or put it on LD_LIBRARY_PATH")

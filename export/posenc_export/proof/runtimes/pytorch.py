@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,15 @@ READS_BEYOND = "AOTInductor's code compares no shapes: it reads what lies behind
 
 def torch_cuda_missing() -> None:
     """Raise Missing where PyTorch cannot use CUDA."""
+    installed = version("torch")
+    release, _, build = installed.partition("+")
+    words = f"on Linux, pip install --force-reinstall torch=={release} brings one with CUDA"
+    if build == "cpu":  # known before torch is loaded
+        raise Missing(f"torch {installed} is a CPU build: {words}")
     import torch
 
     if not torch.backends.cuda.is_built():
-        release = torch.__version__.partition("+")[0]
-        words = f"on Linux, pip install --force-reinstall torch=={release} brings one with CUDA"
-        raise Missing(f"torch {torch.__version__} is a CPU build: {words}")
+        raise Missing(f"torch {installed} is a CPU build: {words}")
     if not torch.cuda.is_available():
         raise Missing("torch finds no CUDA device: no NVIDIA driver, or no GPU")
 
