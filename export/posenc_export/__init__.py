@@ -162,6 +162,7 @@ def export(
     """
     from posenc_export.common.supervisor import time_limit
     from posenc_export.proof.exporter import ExportOptions, export_target
+    from posenc_export.proof.exporter.options import check_whole
     from posenc_export.proof.exporter.settings import spec_for, split
     from posenc_export.write.inputs.given import ports_of
     from posenc_export.write.inputs.reads import reads_of
@@ -172,8 +173,7 @@ def export(
     if isinstance(source, ModelFolder):
         from posenc_export.write.targets.room_for_models import SLOWEST_DISK, check_disk, fit_memory
 
-        if parts.options.cpp and source.others:
-            raise BadInput(f"--cpp is for models of one graph: {source.path} has an encoder and a decoder")
+        check_whole(source, parts.options, parts.spec.max_len if parts.sized else None)
         is_copied = parts.options.proof_of(whole=True, large=False) != "one"
         source = fit_memory(source, parts.options.announce, is_copied=is_copied)
         check_disk(source, Path.cwd() / "model" if to is None else path_of(to, "to"))

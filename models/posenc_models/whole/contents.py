@@ -135,7 +135,9 @@ def look(path: Path) -> Contents:
     Raises ValueError, in one line, where it is no such folder, where a file is no plain file of a bounded size, leads
     out of the folder or cannot be read, and where the config claims sizes that the weights do not have.
     """
-    if path.exists() and not path.is_dir():
+    if not path.exists():
+        raise ValueError(f"there is no folder {path}: give one that save_pretrained wrote")
+    if not path.is_dir():
         raise ValueError(f"{path} is a file: expected a folder that save_pretrained wrote")
     if not os.path.lexists(path / CONFIG):
         if os.path.lexists(path / ADAPTER):

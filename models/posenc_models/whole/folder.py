@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from posenc.memory import free_memory
 from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.adapters import look_at_adapter, merged
+from posenc_models.whole.auto_classes import types_of
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
@@ -150,6 +151,7 @@ class ModelFolder:
         chosen = task_of(task, config) if task else _task_of(contents.path, config)
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
+        _check_type(config, chosen)
         if adapter is not None:
             look_at_adapter(Path(adapter))
         return cls(
@@ -194,6 +196,13 @@ class ModelFolder:
             edge = PLACES * _receptive_field(self.config["conv_kernel"], self.config["conv_stride"])
             return max(USUAL_LENGTH, edge)
         return min(max(USUAL_LENGTH, edge), _positions(said) or WIDEST)
+
+    @property
+    def positions(self) -> int | None:
+        """How many positions its text has; None where the config does not say it, or a length counts something else."""
+        if self.task.kind in ("sounds", "features", "images"):
+            return None
+        return _positions(self.config.get("text_config") or self.config)
 
     @property
     def name(self) -> str:
@@ -339,6 +348,13 @@ def _check_stacks(config: Mapping[str, Any], task: Task) -> None:
         return
     have = "has an encoder and a decoder" if not task.encoder else "has no encoder with a decoder behind it"
     raise ValueError(f"{architecture_of(config)} {have}: it is no model for {task.name}")
+
+
+def _check_type(config: Mapping[str, Any], task: Task) -> None:
+    """Raise ValueError where transformers has no model of the config's type for a task that --task names."""
+    kind, types = config["model_type"], types_of(task.auto)
+    if types and kind not in types and not task.ends_of(architecture_of(config)) and not config.get("auto_map"):
+        raise ValueError(f"transformers has no model for {task.name} ({task.auto}) of model type {kind!r}")
 
 
 def _task_of(path: Path, config: Mapping[str, Any]) -> Task:

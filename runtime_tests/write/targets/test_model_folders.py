@@ -139,8 +139,8 @@ def changed(once: Once, place: Path, kind: str, **values: object) -> Path:
         ),
         ({"model_type": "nonesuch"}, None, "has model type `nonesuch` but Transformers does not recognize this"),
         ({"model_type": "own", "auto_map": {"AutoConfig": "own.A"}}, None, "'own' is code .* which is never run"),
-        ({}, "fill-mask", r"it has no model for fill-mask \(AutoModelForMaskedLM\) of model type 'llama'"),
-        ({}, "image-classification", "it has no model for image-classification"),
+        ({}, "fill-mask", r"transformers has no model for fill-mask \(AutoModelForMaskedLM\) of model type 'llama'"),
+        ({}, "image-classification", "transformers has no model for image-classification"),
     ],
 )
 def test_what_is_not_the_model_of_the_weights_is_refused(

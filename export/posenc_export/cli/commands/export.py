@@ -165,11 +165,12 @@ def export(**values: Any) -> None:
 
 def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettings:
     """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
-    from posenc_export.proof.exporter.options import ExportOptions, check_options
+    from posenc_export.proof.exporter.options import ExportOptions, check_options, check_whole
     from posenc_export.proof.exporter.settings import split
     from posenc_export.proof.judging.verdict import no_progress
     from posenc_export.proof.running.model import check_has_model
     from posenc_export.proof.runtimes.requests import prepare
+    from posenc_models import ModelFolder
 
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")
@@ -191,6 +192,8 @@ def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettin
     }
     parts = split({**source.settings, **settings}, None, ExportOptions(), source.source)
     check_options(parts.options)
+    if isinstance(source.source, ModelFolder):
+        check_whole(source.source, parts.options, parts.spec.max_len if parts.sized else None)
     validation = parts.options.validation
     check_has_model(validation.require, not isinstance(source.source, str))
     prepare(validation.runtimes, validation.required_runtimes, say)

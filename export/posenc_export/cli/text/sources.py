@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from posenc.ports import Port
     from posenc_models import ModelConfig, ModelFolder
 
-ONNX = ".onnx"
+ONNX, WHOLE = ".onnx", "--model"
 Values = Mapping[str, Any]
 """The values that click has read, by the names of its parameters."""
 
@@ -183,7 +183,7 @@ def _whole(values: Values) -> TextSource:
     given = next((option for option, name in others.items() if values[name]), None)
     if given is not None:
         raise click.UsageError(f"{given} is not for whole models: --model has its own inputs and numbers")
-    _check_module("--model", {**values, "dtype": "fp32"})  # a module has its own dtype; of a whole model it is a choice
+    _check_module(WHOLE, {**values, "dtype": "fp32"})  # a module has its own dtype; of a whole model it is a choice
     with bad_input():
         folder = ModelFolder.load(
             values["model"],
@@ -224,7 +224,8 @@ def _check_module(name: str, values: Values) -> None:
     }
     wrong = next((option for option, used in of_schemes.items() if used), None)
     if wrong is not None:
-        raise click.UsageError(f"{wrong} is for schemes; {name} decides that itself: give it as -p, or in -i")
+        advice = "leave it out" if name == WHOLE else "give it as -p, or in -i"
+        raise click.UsageError(f"{wrong} is for schemes; {name} decides that itself: {advice}")
 
 
 def _spec_settings(values: Values) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc_export.common.errors import BadInput, bad_input, decoded
 from posenc_export.common.limit import ASK_TIMEOUT
@@ -24,6 +25,9 @@ from posenc_export.write.formats import (
     RotaryOp,
 )
 from posenc_export.write.runtime_configs import RuntimeConfigName
+
+if TYPE_CHECKING:
+    from posenc_models import ModelFolder
 
 LARGEST_SEED = 2**63 - 1
 """Every generator of random numbers takes it, and a manifest keeps it."""
@@ -171,6 +175,39 @@ def check_options(options: ExportOptions) -> None:
     for option, least in options.operators.items():
         if options.opset is not None and options.opset < least:
             raise BadInput(f"{option} needs opset {least}, got --opset {options.opset}")
+
+
+SHORTEST = 3
+"""The least max_len: torch.export takes a length to be at least 2, and needs another to vary it."""
+OF_WHOLE_MODELS = ("onnx", "torchscript", "pt2", "aoti")
+"""Formats that a whole model is written in."""
+
+
+def check_whole(folder: ModelFolder, options: ExportOptions, max_len: int | None) -> None:
+    """Raise BadInput, in one line, for what a folder's config and options rule out together, before torch is loaded.
+
+    Args:
+        folder: A whole model.
+        options: What is to be written.
+        max_len: Up to which length calls are tried, where somebody says it.
+    """
+    for format_ in options.formats:
+        if format_ not in OF_WHOLE_MODELS:
+            raise BadInput(f"-f {format_} is for encodings: a whole model is written as {', '.join(OF_WHOLE_MODELS)}")
+        if folder.quantize and format_ != "onnx":
+            raise BadInput(f"--quantize {folder.quantize} is for ONNX files: leave -f {format_} out")
+    config = options.runtime_config
+    if config is not None and (not folder.task.cache or folder.task.encoder):
+        raise BadInput(
+            f"--runtime-config {config} is for text-generation with a cache: {folder.path} is for {folder.task.name}"
+        )
+    if options.cpp and folder.others:
+        raise BadInput(f"--cpp is for models of one graph: {folder.path} has an encoder and a decoder")
+    if max_len is not None and max_len < SHORTEST and folder.task.kind != "images":
+        raise BadInput(f"--max-len {max_len} leaves no length to vary: give {SHORTEST} or more")
+    positions = folder.positions
+    if max_len is not None and positions is not None and max_len > positions:
+        raise BadInput(f"--max-len must be at most the {positions} positions of {folder.path}, got {max_len}")
 
 
 def check_namespace(namespace: str, formats: tuple[str, ...], cpp: bool) -> None:

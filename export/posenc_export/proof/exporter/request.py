@@ -9,7 +9,7 @@ from posenc.scheme import SCHEMES
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import to_torch
 from posenc_export.common.errors import BadInput
-from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.exporter.options import SHORTEST, ExportOptions
 from posenc_export.write.cpp.embed import check_embeddable
 from posenc_export.write.cpp.names import namespace_for
 from posenc_export.write.formats import FORMATS, WriteRequest
@@ -21,9 +21,6 @@ from posenc_export.write.targets.sizes import long_sizes, trace_sizes
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-SHORTEST = 3
-"""The least max_len: torch.export takes a length to be at least 2, and needs another to vary it."""
 
 
 def request_for(target: Target, options: ExportOptions) -> WriteRequest:

@@ -1,0 +1,54 @@
+"""Which model types the auto classes of transformers have: read from its source, without importing it or torch."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+
+def types_of(auto: str) -> frozenset[str]:
+    """Return the model types that an auto class, as AutoModelForMaskedLM, has a model for; none where it is not known.
+
+    transformers writes them as tables of names; a release that does it otherwise is asked when it is loaded.
+    """
+    tables, mappings, classes = _source()
+    return tables.get(mappings.get(classes.get(auto, ""), ""), frozenset())
+
+
+@cache
+def _source() -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, str]]:
+    found = importlib.util.find_spec("transformers")
+    places = found.submodule_search_locations if found is not None else None
+    try:
+        source = (Path(next(iter(places or ()))) / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
+        return _read(ast.parse(source))
+    except (OSError, StopIteration, SyntaxError, ValueError):
+        return {}, {}, {}
+
+
+def _read(module: ast.Module) -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, str]]:
+    """Return tables by name: the model types of each, the table of each mapping, the mapping of each class."""
+    tables: dict[str, frozenset[str]] = {}
+    mappings: dict[str, str] = {}
+    classes: dict[str, str] = {}
+    for node in module.body:
+        if isinstance(node, ast.ClassDef):
+            for line in node.body:
+                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "_model_mapping":
+                    classes[node.name] = ast.unparse(line.value)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            name, arguments = ast.unparse(node.targets[0]), node.value.args
+            if len(arguments) == 2:  # _LazyAutoMapping(CONFIG_MAPPING_NAMES, ..._NAMES)
+                mappings[name] = ast.unparse(arguments[1])
+            elif arguments and isinstance(arguments[0], ast.List):
+                tables[name] = _first_of_each(arguments[0])
+    return tables, mappings, classes
+
+
+def _first_of_each(rows: ast.List) -> frozenset[str]:
+    """Return the first words of pairs; nothing where a row is no pair, since then the table is not known whole."""
+    if not all(isinstance(row, ast.Tuple) and len(row.elts) == 2 for row in rows.elts):
+        return frozenset()
+    return frozenset(ast.literal_eval(row.elts[0]) for row in rows.elts if isinstance(row, ast.Tuple))
