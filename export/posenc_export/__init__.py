@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
-from posenc_export.common.errors import BadInput, path_of, worded
+from posenc_export.common.errors import BadInput, ExportFailed, path_of, worded
 from posenc_export.common.notebooks import PAGES
 
 if TYPE_CHECKING:
@@ -166,14 +166,16 @@ def export(
     from posenc_export.proof.exporter.settings import spec_for, split
     from posenc_export.write.inputs.given import ports_of
     from posenc_export.write.inputs.reads import reads_of
+    from posenc_export.write.targets.sizes import for_whole
     from posenc_models import ModelFolder
 
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
+    is_sized = spec is not None or "max_len" in settings
     if isinstance(source, ModelFolder):
         from posenc_export.write.targets.room_for_models import SLOWEST_DISK, check_disk, fit_memory
 
-        check_whole(source, parts.options, parts.spec.max_len if parts.sized else None)
+        check_whole(source, parts.options, parts.spec.max_len if is_sized else None)
         is_copied = parts.options.proof_of(whole=True, large=False) != "one"
         source = fit_memory(source, parts.options.announce, is_copied=is_copied)
         check_disk(source, Path.cwd() / "model" if to is None else path_of(to, "to"))
@@ -186,6 +188,8 @@ def export(
 
     def make() -> Target:
         fitting = spec_for(parts, source, values)
+        if isinstance(source, ModelFolder):
+            parts.options.validation.progress(f"loading torch: and the model of {source.path}")
         with time_limit(loading, "loading the model"):
             return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
 
@@ -195,7 +199,13 @@ def export(
         return page_of(content_of(result, bundle))
 
     place = None if to is None else path_of(to, "to")
-    return export_target(make, noted, place, page, reads_of(source, values.values()))
+    try:
+        return export_target(make, noted, place, page, reads_of(source, values.values()))
+    except (BadInput, ExportFailed) as error:
+        if not isinstance(source, ModelFolder):
+            raise
+        # it has its own inputs, and nobody but us may have chosen the length
+        raise type(error)(for_whole(error.message, is_sized)) from error
 
 
 @worded(in_python)

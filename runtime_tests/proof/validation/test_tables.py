@@ -83,7 +83,7 @@ def test_a_row_that_is_made_zero_is_named(once: Once, tmp_path: Path, index: int
 def test_the_main_job_says_how_many_rows_are_held_and_how_far_it_was_tried(digits: Path) -> None:
     assert (
         finding(digits).measured
-        == "2,176 of 2,176 rows; positions up to 16,777,215 in 8 short calls, position 16,777,216 refused"
+        == "2,176 of 2,176 stored rows; positions up to 16,777,215 in 8 short calls, position 16,777,216 refused"
     )
 
 
@@ -175,7 +175,7 @@ def test_the_rows_of_weights_are_held_at_the_export(cli: Cli, tmp_path: Path) ->
     result = cli("export", "learned", "-p", "weights=w.npy", "-f", "onnx", "--runtime", "ort-cpu", "-o", "b")
     assert result.exit_code == 0, result.output
     of_export = rows_of(tmp_path / "b")
-    assert (of_export["detail"], of_export["note"]) == ("40 of 40 rows", "")
+    assert (of_export["detail"], of_export["note"]) == ("40 of 40 stored rows", "")
     assert finding(tmp_path / "b").note.endswith("rows held at export: 40, here: 40")
 
 
@@ -199,7 +199,7 @@ def test_numbers_at_random_that_cannot_be_drawn_again_are_a_note(
         posenc_export.export("learned", to=folder / "b", spec=Spec(max_len=400), options=options)
 
     bundle = Path(shutil.copytree(once("tables-drawn", make) / "b", tmp_path / "b"))
-    assert finding(bundle) == CheckResult([], "400 of 400 rows")
+    assert finding(bundle) == CheckResult([], "400 of 400 stored rows")
     edit(bundle, put(6, "seed"))
     assert [line for line in finding(bundle).problems if "nothing held them" in line]
     edit(bundle, change)

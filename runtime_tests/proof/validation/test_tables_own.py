@@ -36,7 +36,7 @@ def test_rows_of_a_users_module_that_no_call_reads_are_a_note(tmp_path: Path) ->
     result = posenc_export.export(Looked, inputs=(x,), to=tmp_path / "b", spec=Spec(max_len=97), options=options)
     of_tables = next(verdict for verdict in result.verdicts if verdict.check == "tables")
     same = "8,192 of 8,192 numbers are the module's parameters and buffers, bit for bit"
-    assert (of_tables.status, of_tables.detail) == ("pass", f"97 of 512 rows; {same}")
+    assert (of_tables.status, of_tables.detail) == ("pass", f"97 of 512 stored rows; {same}")
     assert of_tables.note == "rows 97..511 of table pe.weight were never read"
     assert finding(tmp_path / "b").problems == []
     name, _ = largest_table(tmp_path / "b")

@@ -193,7 +193,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettin
     parts = split({**source.settings, **settings}, None, ExportOptions(), source.source)
     check_options(parts.options)
     if isinstance(source.source, ModelFolder):
-        check_whole(source.source, parts.options, parts.spec.max_len if parts.sized else None)
+        check_whole(source.source, parts.options, values["max_len"])
     validation = parts.options.validation
     check_has_model(validation.require, not isinstance(source.source, str))
     prepare(validation.runtimes, validation.required_runtimes, say)

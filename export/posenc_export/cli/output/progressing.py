@@ -1,23 +1,30 @@
-"""Progress on stderr: one moving line on a terminal; elsewhere, with -v, a line for each step."""
+"""Progress on stderr: one moving line on a terminal; elsewhere, with -v, a line for each step.
+
+A whole model takes minutes: of it a line says every ten seconds what is done, also without -v.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from posenc_export.common.errors import one_line, printable
+from posenc_export.common.interrupts import is_command
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from posenc_export.proof.runtimes import Progress
 
+FIRST_LINE, NEXT_LINE = 0.5, 10.0
+"""Seconds until the first line of what takes minutes, and between the others."""
 REFRESHES = 8
 """How many times a second the line is drawn."""
 WHEEL = "|/-\\"
@@ -85,12 +92,41 @@ class Lines(StepCount):
         click.echo(printable(text), err=True)
 
 
+class Pulse(StepCount):
+    """Steps of what takes minutes, where no terminal shows them: one line in the first second, then one every ten."""
+
+    def __enter__(self) -> Self:
+        """Begin to print."""
+        self._end = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Print no more."""
+        self._end.set()
+
+    def keep(self, text: str) -> None:
+        """Print a line."""
+        click.echo(printable(text), err=True)
+
+    def _beat(self) -> None:
+        seconds = FIRST_LINE
+        while not self._end.wait(seconds):
+            click.echo(str(self), err=True)
+            seconds = NEXT_LINE
+
+
 @contextmanager
 def progress(values: Mapping[str, object]) -> Iterator[Progress]:
     """Yield a function that shows progress on a terminal, and elsewhere only with -v."""
     # --json: stderr stays empty, so that logs of scripts do
     silent = bool(values.get("quiet") or values.get("as_json"))
-    if silent or not (sys.stderr.isatty() or values.get("verbose")):
+    # a whole model takes minutes; of a call in the process of a test or a program nobody waits at a log
+    takes_minutes = values.get("model") is not None and is_command()
+    if not silent and not sys.stderr.isatty() and not values.get("verbose") and takes_minutes:
+        with Pulse() as pulse:
+            yield pulse
+    elif silent or not (sys.stderr.isatty() or values.get("verbose")):
         yield lambda _: None
     elif not sys.stderr.isatty():
         yield Lines()

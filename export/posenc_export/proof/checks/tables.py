@@ -71,7 +71,7 @@ class TableFile:
 
     def share(self, count: int) -> str:
         """Return how many of the rows these are, in words; nothing where nothing is stored."""
-        return f"{count:,} of {self.rows:,} rows" if self.rows else ""
+        return f"{count:,} of {self.rows:,} stored rows" if self.rows else ""
 
 
 @check(

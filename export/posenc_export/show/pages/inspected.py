@@ -131,7 +131,7 @@ def _tiles(inspection: Inspection, named: Sequence[FoundEncoding]) -> list[tuple
             "not measured" if worst is None else at_most(worst[0]),
             "the largest error of a number that follows from positions" if worst is None else name_of(worst[1]),
         ),
-        ("right up to", f"{min(ends):,}" if ends else "no end met", "positions along a dynamic axis"),
+        ("longest call", f"{min(ends):,}" if ends else "no end met", "positions along a dynamic axis"),
         ("not judged", str(len({entry.place for entry in inspection.not_judged})), "places in the file"),
     ]
 

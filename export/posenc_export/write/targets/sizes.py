@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -71,6 +72,8 @@ def other_sizes(ports: tuple[Port, ...], sizes: Mapping[str, int], max_len: int)
     return changed
 
 
+FEWER, OTHERS = "lower --max-len if it has no more positions", "if it takes others, say which in -i"
+"""What to do where a module fails at some sizes."""
 FEW = 16
 """A module that fails at a length up to this one needs more tokens; one that fails beyond it may have no more rows."""
 
@@ -82,8 +85,25 @@ def advice(ports: Sequence[Port], sizes: Mapping[str, int]) -> str:
     words = words or [f"'{axis.name}:length >= 4' or '{axis.name} % 8'" for axis in axes]
     if not words:
         return ""
-    fewer = "" if max(sizes[axis.name] for axis in axes) <= FEW else "lower --max-len if it has no more positions, or "
-    return f"; {fewer}if it takes others, say which in -i, as {words[0]}"
+    fewer = "" if max(sizes[axis.name] for axis in axes) <= FEW else f"{FEWER}, or "
+    return f"; {fewer}{OTHERS}, as {words[0]}"
+
+
+def for_whole(text: str, is_sized: bool) -> str:
+    """Return an error's text for a whole model: it takes no -i, and where nobody gave --max-len, what to give.
+
+    Args:
+        text: the text, as it is for a module.
+        is_sized: whether somebody said up to which length calls are tried.
+    """
+    head, others, _ = text.partition(OTHERS)
+    text = head.removesuffix(", or ").removesuffix("; ") if others else re.sub(r"; leave .* in -i: .*", "", text)
+    shorter = re.search(r"keeps the graph to \w+ <= (\d+), but it must hold up to \d+", text)
+    return (
+        text
+        if is_sized or shorter is None
+        else f"{shorter[0]}, as many as it has by its config: give --max-len {shorter[1]}"
+    )
 
 
 def most_terms(ports: Sequence[Port]) -> int:
