@@ -15,7 +15,7 @@ namespace {
 using posenc::ErrorKind;
 using posenc::offset::Model;
 
-const char* const kinds[] = {"none", "bad_argument", "out_of_range", "bad_file", "device", "runtime"};
+const char* const kinds[] = {"none", "bad_argument", "out_of_range", "bad_file", "device", "runtime", "memory"};
 
 void say(const char* what, ErrorKind kind, const std::string& message) {
   std::cout << what << ": " << kinds[static_cast<int>(kind)] << ": " << message << '\n';

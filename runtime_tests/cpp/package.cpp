@@ -9,7 +9,7 @@
 namespace {
 
 void show(const char* what, const posenc::Status& status) {
-  const char* kinds[] = {"none", "bad_argument", "out_of_range", "bad_file", "device", "runtime"};
+  const char* kinds[] = {"none", "bad_argument", "out_of_range", "bad_file", "device", "runtime", "memory"};
   std::cout << what << ": " << kinds[static_cast<int>(status.kind())] << ": " << status.message() << '\n';
 }
 

@@ -62,10 +62,21 @@ def written(prompt: Sequence[int], count: int) -> list[int]:
     return text[len(prompt) :]
 
 
-def save(folder: Path, *, generations: bool = True) -> None:
-    """Write the bundle: its graph, its manifest, and golden data of no case; with the texts that it must write."""
+def save(folder: Path, *, generations: bool = True, rows: int = 0) -> None:
+    """Write the bundle: its graph, its manifest, and golden data of no case.
+
+    Args:
+        folder: Where.
+        generations: Whether with the texts that it must write.
+        rows: How many positions a token has, all alike, as in models of text with images; 0: one, without an axis.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(_graph(), folder / "model.onnx")
+    inputs = (
+        tuple(text.replace("position_ids: int64[", f"position_ids: int64[{rows}, ") for text in INPUTS)
+        if rows
+        else INPUTS
+    )
+    onnx.save(_graph(inputs, rows), folder / "model.onnx")
     np.savez(folder / GOLDEN)
     path = folder / "model.onnx"
     manifest = Manifest(
@@ -82,7 +93,7 @@ def save(folder: Path, *, generations: bool = True) -> None:
         opset_reason="made by hand",
         ir_version=8,
         loads_on="ONNX Runtime >= 1.15",
-        inputs=parse_ports(INPUTS),
+        inputs=parse_ports(inputs),
         outputs=parse_ports(OUTPUTS),
         artifacts=(Artifact("onnx", path.name, path.stat().st_size, sha256(path), None),),
         files=(file_of(folder, folder / GOLDEN),),
@@ -105,17 +116,21 @@ def _generation(prompts: tuple[tuple[int, ...], ...]) -> Generation:
     return Generation(prompts, tuple(tuple(written(prompt, 20)) for prompt in prompts))
 
 
-def _graph() -> onnx.ModelProto:
+def _graph(inputs: tuple[str, ...], rows: int) -> onnx.ModelProto:
     tensors = {"queries": QUERIES, "keys": KEYS, "values": VALUES, "places": PLACES, "head": HEAD}
     numbers = {"one": np.array([1]), "1.0": np.float32(1), "1e9": np.float32(1e9)}
     nodes = []
+    if rows:  # the last of them: any other would do
+        tensors["last"] = np.array(rows - 1)
+        nodes.append(helper.make_node("Gather", ["position_ids", "last"], ["position_row"]))
     for text in NODES.replace("\n", ";").split(";"):
         if text.strip():
             call, output = text.strip().split(" -> ")
-            operator, _, inputs = call.rstrip(")").partition("(")
-            nodes.append(helper.make_node(operator, inputs.split(", "), [output], **ATTRIBUTES.get(operator, {})))
+            operator, _, given = call.rstrip(")").partition("(")
+            taken = ["position_row" if rows and name == "position_ids" else name for name in given.split(", ")]
+            nodes.append(helper.make_node(operator, taken, [output], **ATTRIBUTES.get(operator, {})))
     made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**tensors, **numbers}.items()]
-    graph = helper.make_graph(nodes, "toy", _values(INPUTS), _values(OUTPUTS), made)
+    graph = helper.make_graph(nodes, "toy", _values(inputs), _values(OUTPUTS), made)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     helper.set_model_props(model, {f"{PREFIX}id": ID})
     return model

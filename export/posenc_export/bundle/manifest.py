@@ -182,6 +182,11 @@ class Manifest:
     parts: kinds.Listed[kinds.Name] = ()
     schema_version: kinds.Natural
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of a whole model: a folder's, whose task is asked for or follows from its config."""
+        return self.family == "module" and "task" in self.origin
+
     def artifact(self, format_: str) -> Artifact | None:
         """Return the file of a format, if the bundle has it."""
         return next((artifact for artifact in self.artifacts if artifact.format == format_), None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from helpers import toy_decoder
-from helpers.embedded import run
+from helpers.embedded import CPP, run
 from helpers.shared import Once, need
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -102,7 +102,11 @@ int main(int, char** words) {
   say(decoder.try_prefill(Ids{}));
   say(decoder.try_prefill(Ids{1, 2}, Ids{2, 0}));
   say(decoder.try_prefill(Ids{1, 2}, Ids{1, 2}));
-  say(decoder.try_prefill(Ids{1, 11}));
+  say(decoder.try_prefill({1, 11}));
+  say(decoder.try_prefill({1, 2, 3, 11}, {1, 3}));
+  say(decoder.try_prefill(Ids(34, 1), {33, 1}));
+  say(decoder.try_reserve(-7));
+  say(decoder.try_reserve(33));
   std::cout << decoder.length() << " tokens\\n";
   decoder.reserve(30);
   say(decoder.try_prefill(Ids{3, 4, 9, 8, 8, 2}));
@@ -118,10 +122,24 @@ int main(int, char** words) {
   while (decoder.try_step(1).ok()) {
   }
   say(decoder.try_step(1));
+  say(decoder.try_prefill(Ids(4000, 1)));
   std::cout << decoder.length() << " tokens\\n";
   decoder.clear();
   say(decoder.try_prefill(Ids{3, 4, 9, 8, 8, 2}));
   go_on(decoder, 3);
+  auto moved = std::move(decoder);
+  say(decoder.try_step(1));  // NOLINT: that is what is tried
+  std::cout << decoder.length() << ' ' << decoder.logits().size() << '\\n';
+  decoder.clear();
+  moved.clear();
+  moved.prefill({3, 4, 9, 8, 8, 2});
+  go_on(moved, 3);
+  moved.clear();
+  moved.prefill({0, 2});  // two ids, and no null pointer
+  std::cout << moved.length() << " tokens\\n";
+  moved.clear();
+  moved.prefill({0, 2, 5}, {2, 1});
+  std::cout << moved.batch() << " texts\\n";
   return 0;
 }
 """
@@ -129,23 +147,33 @@ SAID = """
 the model held no graph when its decoder was made: load one first
 a text begins with a prompt: prefill before the first step
 a prompt has no token: expected at least one
-a prompt has 0 tokens: expected at least one
+lengths[1] is 0: expected at least one token
 prompts have 3 tokens in all, and there are 2 ids
-'input_ids' is 11 at [0, 1], out of range: expected 0 to 10
+ids[1] is 11, out of range: expected 0 to 10
+ids[3] is 11, out of range: expected 0 to 10
+lengths[0] is 33, out of range: expected 1 to 32
+reserve is -7: expected 0 to 32 tokens
+reserve is 33, out of range: expected 0 to 32 tokens
 0 tokens
 fine
 {first}
 fine
 10 tokens, 1 text
-a step takes a token for each of 1 texts, got 2
+a step takes a token for each text: expected 1, got 2
 a batch begins with its prompts: clear the texts that were read
 fine
 a batch of texts goes on by step: clear it before another prompt
-'input_ids' is -1, out of range: expected 0 to 10
-'position_ids' is 32, out of range: expected 0 to 31
+id is -1, out of range: expected 0 to 10
+a text of 33 tokens is out of range: expected at most 32, and 32 are read already
+a text of 4032 tokens is out of range: expected at most 32, and 32 are read already
 32 tokens
 fine
 {first}
+this decoder was moved from: make another
+0 0
+{first}
+2 tokens
+2 texts
 """
 
 
@@ -153,6 +181,22 @@ fine
 def test_a_decoder_writes_what_the_mathematics_say(bundle: Path, tmp_path: Path) -> None:
     """Prompts alone and in a padded batch, in several parts; and what is refused leaves the text as it was."""
     need("ort-cpp")
+    writes_its_texts(bundle, tmp_path)
+    done = run(tmp_path / "misuse", bundle / "model.onnx")
+    first = " ".join(map(str, toy_decoder.written(toy_decoder.PROMPTS[0], 3)))
+    assert done.stdout.strip().splitlines() == SAID.format(first=first).strip().splitlines(), done.stderr
+
+
+@pytest.mark.exhaustive
+def test_a_decoder_of_three_positions_a_token_writes_the_same(tmp_path: Path) -> None:
+    need("ort-cpp")
+    toy_decoder.save(tmp_path / "toy", rows=3)
+    embedded(Bundle.open(tmp_path / "toy", trusted=True), "toy")
+    writes_its_texts(tmp_path / "toy", tmp_path)
+
+
+def writes_its_texts(bundle: Path, tmp_path: Path) -> None:
+    """Build the programs of a bundle, and run the one that writes its texts."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "CMakeLists.txt").write_text(PROJECT)
@@ -160,6 +204,52 @@ def test_a_decoder_writes_what_the_mathematics_say(bundle: Path, tmp_path: Path)
     build(project, tmp_path, {"BUNDLE": str(bundle)})
     done = run(tmp_path / "generation", bundle / "model.onnx")
     assert done.stdout == "100 tokens, 0 differ\n", done.stderr
-    first = " ".join(map(str, toy_decoder.written(toy_decoder.PROMPTS[0], 3)))
-    done = run(tmp_path / "misuse", bundle / "model.onnx")
-    assert done.stdout.strip().splitlines() == SAID.format(first=first).strip().splitlines(), done.stderr
+
+
+FAILURES = """
+cmake_minimum_required(VERSION 3.18)
+project(failures CXX)
+add_compile_options(-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror)
+add_link_options(-fsanitize=address,undefined)
+list(APPEND CMAKE_MODULE_PATH ${BUNDLE}/cpp/session)
+find_package(ONNXRuntime REQUIRED)
+add_subdirectory(${BUNDLE}/cpp toy)
+foreach(program decoder_failures class_failures)
+  add_executable(${program} ${SOURCES}/${program}.cpp ${SOURCES}/failing_memory.cpp ${SOURCES}/failing_runtime.cpp)
+  target_link_libraries(${program} PRIVATE posenc::toy ONNXRuntime::ONNXRuntime ${CMAKE_DL_LIBS})
+endforeach()
+"""
+TRIED = {
+    "decoder_failures": ["refusals", "an allocation fails", "all allocations fail from one on"],
+    "class_failures": ["loading", "running", "giving arrays", "positions"],
+}
+"""What each program tries."""
+
+
+@pytest.fixture
+def failures(bundle: Path, once: Once) -> Path:
+    """A folder of programs that let calls fail, built with AddressSanitizer and UndefinedBehaviorSanitizer."""
+    need("ort-cpp")
+
+    def fill(folder: Path) -> None:
+        project = folder / "project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(FAILURES)
+        build(project, folder, {"BUNDLE": str(bundle), "SOURCES": str(CPP)})
+
+    return once("failures of the toy decoder", fill)
+
+
+@pytest.mark.exhaustive  # programs are built with sanitizers
+@pytest.mark.parametrize("program", TRIED)
+def test_whatever_fails_the_next_answer_is_right(failures: Path, bundle: Path, program: str) -> None:
+    """Refusals, and every allocation that can fail: a twin that never met them gives the same bits afterwards."""
+    done = run(failures / program, bundle / "model.onnx")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    counts = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert list(counts) == TRIED[program], done.stdout
+    for what, count in counts.items():
+        tried, wrong = re.fullmatch(r"(\d+), (\d+) wrong", count).groups()  # type: ignore[union-attr]
+        assert int(tried) > (10 if what == "positions" else 50)
+        assert int(wrong) == 0

@@ -211,7 +211,8 @@ def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> R
     """Return a report in words."""
     shown = tables(verdicts)
     method = f" ({manifest.method})" if manifest.method else ""
-    title, head = f"{manifest.scheme}, {manifest.mode}{method}", headline(manifest, verdicts)
+    title = f"{manifest.scheme}, {'whole model' if manifest.is_whole else manifest.mode}{method}"
+    head = headline(manifest, verdicts)
     asked, wrong = first_line(manifest), failures(verdicts)
     facts = facts_of(manifest, basis)
     standing = [line for line in (loosest(basis, manifest, verdicts),) if line]

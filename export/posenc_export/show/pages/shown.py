@@ -43,6 +43,7 @@ def shown(content: Content) -> Mapping[str, object]:
         "is_validated": bool(verdicts),
         "tiles": _tiles(manifest, verdicts, longest(calls, manifest)),
         "manifest": manifest,
+        "subject": "model" if manifest.is_whole else "module" if manifest.family == "module" else "positional encoding",
         "meanings": MEANINGS,
         "marks": MARKS,
         "checks": checks_of(verdicts),

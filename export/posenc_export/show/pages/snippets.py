@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -12,6 +14,7 @@ from posenc.ports import Axis, Port, Values, axes_of
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.common.arrays import FLOATS
+from posenc_export.write.cpp.names import literal
 
 SIZES = {"batch": 1, "heads": 2, "length": 8, "grid": 4, "features": 4}
 """Sizes of dynamic axes by their kinds."""
@@ -27,11 +30,24 @@ BYTES = {"float16": "Uint16Array", "bool": "Uint8Array"}
 
 @dataclass(frozen=True)
 class Fed:
-    """An input of the example: its shape, what each element is, and how the three languages name its type."""
+    """An input of the example: its shape, what each element is, and how the three languages name it and its type.
+
+    Args:
+        port: The input.
+        variable: What names of variables of it begin with: letters, digits and single underscores.
+        shape: Its sizes in the example.
+        fill: What each element is.
+    """
 
     port: Port
+    variable: str
     shape: tuple[int, ...]
     fill: float | int
+
+    @property
+    def key(self) -> str:
+        """Its name as a string of Python and of JavaScript."""
+        return json.dumps(self.port.name, ensure_ascii=False)
 
     @property
     def numpy(self) -> str:
@@ -90,6 +106,16 @@ class Loading:
     sizes: str
     in_browsers: bool
 
+    @property
+    def names(self) -> str:
+        """The names of the inputs as strings of C++, with commas between."""
+        return ", ".join(literal(fed.port.name) for fed in self.inputs)
+
+    @property
+    def output_names(self) -> str:
+        """The names of the outputs as strings of C++, with commas between."""
+        return ", ".join(literal(port.name) for port in self.outputs)
+
 
 def loading_of(manifest: Manifest) -> Loading | None:
     """Return what examples of a bundle are made of; None where it has too many ports for one."""
@@ -98,7 +124,11 @@ def loading_of(manifest: Manifest) -> Loading | None:
         return None
     # sizes stand in the code as numbers: it must run as it is copied
     sizes = {axis.name: _size(axis) for axis in axes_of(manifest.inputs)}
-    inputs = tuple(_fed(port, sizes) for port in manifest.inputs)
+    variables = variables_of(port.name for port in manifest.inputs)
+    inputs = tuple(
+        Fed(port, variable, port.shape(sizes), _fill(port, sizes))
+        for port, variable in zip(manifest.inputs, variables, strict=True)
+    )
     words = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     dtypes = {port.dtype for port in (*manifest.inputs, *manifest.outputs)}
     return Loading(
@@ -117,8 +147,20 @@ def _size(axis: Axis) -> int:
     return axis.allowed(max(SIZES[axis.kind], axis.least), axis.most)
 
 
-def _fed(port: Port, sizes: Mapping[str, int]) -> Fed:
-    return Fed(port, port.shape(sizes), _fill(port, sizes))
+def variables_of(names: Iterable[str]) -> list[str]:
+    """Return what names of variables begin with, of ports: past_key_values.0.key is past_key_values_0_key.
+
+    No two are alike: where `a.b` and `a_b` are ports of one graph, the later one gets a number.
+    """
+    variables: list[str] = []
+    for name in names:
+        word = re.sub("[^A-Za-z0-9]+", "_", name).strip("_")
+        word = word if word[:1].isalpha() else f"input_{word}".rstrip("_")
+        later, number = word, 2
+        while later in variables:
+            later, number = f"{word}_{number}", number + 1
+        variables.append(later)
+    return variables
 
 
 def _fill(port: Port, sizes: Mapping[str, int]) -> float | int:

@@ -27,7 +27,7 @@ from posenc_export.write.cpp.names import default_name, identifier
 from posenc_export.write.cpp.uses import Uses
 
 NAME = "cpp"
-SESSION_VERSION = 3
+SESSION_VERSION = 4
 """The version in session/include/posenc/version.hpp: bundles share a session."""
 OF_LIBTORCH = ("torchscript", "aoti")
 """Formats that libtorch loads: the class takes the first that a bundle has."""

@@ -27,7 +27,8 @@ def model_header(manifest: Manifest, name: str, uses: Uses) -> str:
 def title(manifest: Manifest, comment: str = "//") -> str:
     """Return the description of a bundle, as lines of a comment."""
     params = ", ".join(f"{name}={json.dumps(value)}" for name, value in manifest.params.items() if value is not None)
-    text = f"{manifest.scheme} ({params}), {manifest.mode}, up to {manifest.max_len} positions tried."
+    what = "a whole model" if manifest.is_whole else manifest.mode
+    text = f"{manifest.scheme} ({params}), {what}, up to {manifest.max_len} positions tried."
     return f"\n{comment} ".join(textwrap.wrap(text, 116, break_on_hyphens=False))
 
 

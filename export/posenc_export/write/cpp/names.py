@@ -104,9 +104,10 @@ def quoted(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a string literal of any text, in UTF-8."""
+    """Return a string literal of any text, in UTF-8; a surrogate, which a stranger's name may have, is its bytes."""
     # Octal escapes end after three digits, hexadecimal ones take every digit that follows; \\? avoids trigraphs.
-    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
+    encoded = text.encode(errors="surrogatepass")
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in encoded)
     return f'"{"".join(plain)}"'
 
 

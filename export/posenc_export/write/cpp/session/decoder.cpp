@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <new>
 #include <utility>
 
 #include "posenc/values.hpp"
@@ -11,19 +13,41 @@ inline namespace POSENC_VERSION {
 namespace {
 
 Status refused(std::string text) { return {ErrorKind::bad_argument, std::move(text)}; }
+Status beyond(std::string text) { return {ErrorKind::out_of_range, std::move(text)}; }
 
-/// Memory that is never filled with zeros: all that is read of it was written by a call.
-class Block {
+std::size_t unsigned_of(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+/// A product of sizes; where they are too many for any memory, more than there can be.
+std::size_t product(std::size_t one, std::size_t other) noexcept {
+  constexpr auto most = std::numeric_limits<std::size_t>::max();
+  return other != 0 && one > most / other ? most : one * other;
+}
+
+std::string counted(std::int64_t number, const char* unit) {
+  return std::to_string(number) + ' ' + unit + (number == 1 ? "" : "s");
+}
+
+/// Memory that is never filled with zeros: all that is read of it was written before. It is asked for without exceptions.
+template <class T>
+class Buffer {
  public:
-  std::byte* at(std::size_t offset) noexcept { return bytes_.get() + offset; }
-  void grow(std::size_t size) {
-    if (size > size_) bytes_.reset(new std::byte[size]);
-    size_ = std::max(size_, size);
+  T* data() noexcept { return items_.get(); }
+  std::size_t size() const noexcept { return size_; }
+
+  /// Have room for so many; what it held is forgotten. Where memory does not have them, it holds what it held.
+  bool grow(std::size_t size) noexcept {
+    if (size <= size_) return true;
+    if (size > unsigned_of(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) return false;
+    std::unique_ptr<T[]> larger(new (std::nothrow) T[size]);
+    if (larger == nullptr) return false;
+    items_ = std::move(larger);
+    size_ = size;
+    return true;
   }
 
  private:
-  std::unique_ptr<std::byte[]> bytes_{new std::byte[1]};  // never null: a cache of no token is a view of no element
-  std::size_t size_ = 1;
+  std::unique_ptr<T[]> items_;
+  std::size_t size_ = 0;
 };
 
 /// A part of the cache: the keys or the values of a layer, (batch, heads, tokens, features).
@@ -31,12 +55,11 @@ struct Cached {
   std::size_t input;
   std::size_t output;
   DType dtype;
-  std::size_t token_bytes;  // of one token of one text
+  std::size_t heads;
+  std::size_t token_bytes;  // of one token of one text, in one head
   std::array<std::int64_t, 4> before;
   std::array<std::int64_t, 4> after;
 };
-
-std::size_t unsigned_of(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 
@@ -47,19 +70,25 @@ struct Decoder::Impl {
   std::size_t token_bytes = 0;  // of all keys and values of one token of one text
   std::int64_t vocabulary = 0;
   DType logits_dtype = DType::float32;
+  std::int64_t ids_end = 0;  // every id is below; 0 where the graph does not say
+  std::int64_t end = 0;      // no text has more tokens; 0 where the graph does not say
 
+  // The texts: nothing else of a decoder outlasts a call.
   std::int64_t batch = 0;
   std::int64_t past = 0;
-  std::int64_t reserved = 0;       // tokens of a text that there shall be room for
-  std::vector<std::int64_t> pads;  // how many pad each text, on the left
-  std::array<Block, 2> blocks;
-  std::array<std::int64_t, 2> room = {0, 0};  // tokens of all texts that a block has room for
-  int full = 0;                               // the block that holds the keys and values of the call before
-  std::vector<std::int64_t> mask, positions;
+  Buffer<std::int64_t> pads;  // how many pad each text, on the left
+  std::array<Buffer<std::byte>, 2> blocks;
+  std::size_t full = 0;  // the block that holds the keys and values of all tokens
+  Buffer<float> logits;  // of the last token of each text
+
+  std::int64_t reserved = 0;  // tokens of a text that there shall be room for
+  std::byte nothing{};        // where a cache of no token lies
+  Buffer<std::int64_t> some, mask, positions;
+  std::size_t position_rows = 1;  // positions of a token: some graphs take three, which are alike in a text
+  std::size_t position_rank = 2;  // (rows, batch, tokens) of those, else (batch, tokens)
   std::array<std::int64_t, 2> ids_shape, mask_shape;
-  std::array<std::int64_t, 3> logits_shape;
-  Block all_logits;  // of every token of a call
-  std::vector<float> logits;  // of the last
+  std::array<std::int64_t, 3> logits_shape, positions_shape;
+  Buffer<std::byte> all_logits;  // of every token of a call
   std::vector<View> inputs, outputs;
 
   Impl(const Session& given, DecoderPorts of_graph) : session(&given), ports(std::move(of_graph)) {
@@ -67,13 +96,21 @@ struct Decoder::Impl {
     const auto& head = given.outputs()[unsigned_of(ports.logits)];
     vocabulary = head.axes.back().size;
     logits_dtype = head.dtype;
+    ids_end = given.inputs()[unsigned_of(ports.ids)].limit.end;
+    if (ports.positions >= 0) {
+      const auto& port = given.inputs()[unsigned_of(ports.positions)];
+      const auto& ends = port.limit.ends;
+      end = ends.empty() ? port.limit.end : *std::min_element(ends.begin(), ends.end());
+      position_rank = port.axes.size();
+      if (position_rank == 3) position_rows = unsigned_of(port.axes[0].size);
+    }
     for (const auto& pair : ports.cache) {
       const auto& port = given.inputs()[unsigned_of(pair[0])];
       const std::int64_t heads = port.axes[1].size;
       const std::int64_t features = port.axes[3].size;
-      Cached one{unsigned_of(pair[0]), unsigned_of(pair[1]), port.dtype,
-                 unsigned_of(heads * features) * size_of(port.dtype), {0, heads, 0, features}, {0, heads, 0, features}};
-      token_bytes += one.token_bytes;
+      Cached one{unsigned_of(pair[0]), unsigned_of(pair[1]), port.dtype, unsigned_of(heads),
+                 unsigned_of(features) * size_of(port.dtype), {0, heads, 0, features}, {0, heads, 0, features}};
+      token_bytes += one.heads * one.token_bytes;
       cache.push_back(one);
     }
     inputs.resize(given.inputs().size());
@@ -81,48 +118,74 @@ struct Decoder::Impl {
   }
 
   /// Where a part of the cache lies in a block, for texts of so many tokens in all.
-  void view_cache(Block& block, std::vector<View>& views, std::int64_t tokens, bool of_outputs) {
-    std::size_t offset = 0;
+  void view_cache(Buffer<std::byte>& block, std::vector<View>& views, std::int64_t tokens, bool of_outputs) {
+    std::byte* at = tokens == 0 || token_bytes == 0 ? &nothing : block.data();
     for (auto& one : cache) {
       auto& shape = of_outputs ? one.after : one.before;
       shape[0] = batch;
       shape[2] = tokens;
-      const auto bytes = one.token_bytes * unsigned_of(batch * tokens);
-      views[of_outputs ? one.output : one.input] = {one.dtype, shape, block.at(offset), bytes / size_of(one.dtype)};
-      offset += bytes;
+      const auto bytes = one.heads * one.token_bytes * unsigned_of(batch * tokens);
+      views[of_outputs ? one.output : one.input] = {one.dtype, shape, at, bytes / size_of(one.dtype)};
+      at += bytes;
     }
   }
 
   /// Positions count from the first token that is no padding, which has position 0.
-  void lay_out(std::int64_t tokens) {
+  bool lay_out(std::int64_t tokens) {
     const auto total = past + tokens;
-    mask.resize(unsigned_of(batch * total));
-    positions.resize(unsigned_of(batch * tokens));
+    const auto of_row = unsigned_of(batch * tokens);
+    if (!mask.grow(unsigned_of(batch * total)) || !positions.grow(position_rows * of_row)) return false;
     for (std::int64_t row = 0; row < batch; ++row) {
-      const auto padded = pads[unsigned_of(row)];
-      auto* of_row = mask.data() + row * total;
+      const auto padded = pads.data()[row];
+      auto* seen = mask.data() + row * total;
       const auto first = std::min(padded, total);  // a part of a prompt may be padding alone
-      std::fill(of_row, of_row + first, 0);
-      std::fill(of_row + first, of_row + total, 1);
+      std::fill(seen, seen + first, 0);
+      std::fill(seen + first, seen + total, 1);
       for (std::int64_t i = 0; i < tokens; ++i) {
-        positions[unsigned_of(row * tokens + i)] = std::max<std::int64_t>(past + i - padded, 0);
+        positions.data()[row * tokens + i] = std::max<std::int64_t>(past + i - padded, 0);
       }
+    }
+    for (std::size_t row = 1; row < position_rows; ++row) {
+      std::copy_n(positions.data(), of_row, positions.data() + row * of_row);
     }
     ids_shape = {batch, tokens};
     mask_shape = {batch, total};
+    positions_shape = {static_cast<std::int64_t>(position_rows), batch, tokens};
+    return true;
+  }
+
+  /// Have room for the keys and values of so many tokens in the block that a call fills, and, where nothing has been read,
+  /// for those that are reserved in the other one as well, so that the step after a prompt asks for no memory.
+  bool grow_cache(std::int64_t tokens) {
+    const auto bytes = [&](std::int64_t of_text) {
+      return product(product(unsigned_of(batch), unsigned_of(of_text)), token_bytes);
+    };
+    auto& next = blocks[1 - full];
+    const auto needed = bytes(std::max(tokens, reserved));
+    if (past == 0 && !blocks[full].grow(bytes(reserved))) return false;
+    if (needed <= next.size()) return true;
+    return next.grow(std::max(needed, product(next.size(), 2))) || next.grow(needed);
+  }
+
+  Status no_memory(std::int64_t tokens) const {
+    const auto of_text = std::max(past + tokens, reserved);
+    const auto bytes = product(product(unsigned_of(batch), unsigned_of(of_text)), token_bytes);
+    const bool countable = bytes < std::numeric_limits<std::size_t>::max();
+    return {ErrorKind::memory, "out of memory: " + counted(batch, "text") + " of " + counted(of_text, "token") + " have " +
+                                   (countable ? std::to_string(bytes) : "too many") + " bytes of keys and values" +
+                                   (reserved > past + tokens ? ": reserve less" : "")};
   }
 
   void keep_logits(std::int64_t tokens) {
-    logits.resize(unsigned_of(batch * vocabulary));
     visit(logits_dtype, [&](auto element) {
       using T = decltype(element);
       for (std::int64_t row = 0; row < batch; ++row) {
         const auto last = unsigned_of((row * tokens + tokens - 1) * vocabulary) * sizeof(T);
         float* to = logits.data() + row * vocabulary;
         if constexpr (std::is_same_v<T, float>) {
-          std::memcpy(to, all_logits.at(last), unsigned_of(vocabulary) * sizeof(float));
+          std::memcpy(to, all_logits.data() + last, unsigned_of(vocabulary) * sizeof(float));
         } else {
-          const auto* from = reinterpret_cast<const T*>(all_logits.at(last));
+          const auto* from = reinterpret_cast<const T*>(all_logits.data() + last);
           for (std::int64_t i = 0; i < vocabulary; ++i) to[i] = static_cast<float>(value_of(from[i]));
         }
       }
@@ -131,49 +194,150 @@ struct Decoder::Impl {
 
   /// Run the graph on the next tokens of every text: (batch, tokens).
   Status run(Span<const std::int64_t> ids, std::int64_t tokens) {
-    lay_out(tokens);
-    const auto next = 1 - full;
-    auto& room_of = room[unsigned_of(next)];
-    const auto needed = batch * (past + tokens);
-    if (needed > room_of) {
-      room_of = std::max({needed, 2 * room_of, batch * reserved});
-      blocks[unsigned_of(next)].grow(unsigned_of(room_of) * token_bytes);
-    }
-    view_cache(blocks[unsigned_of(full)], inputs, past, false);
-    view_cache(blocks[unsigned_of(next)], outputs, past + tokens, true);
+    const auto scores = product(unsigned_of(batch * tokens), unsigned_of(vocabulary));
+    const bool room = lay_out(tokens) && grow_cache(past + tokens);
+    if (!room || !all_logits.grow(product(scores, size_of(logits_dtype)))) return no_memory(tokens);
+    view_cache(blocks[full], inputs, past, false);
+    view_cache(blocks[1 - full], outputs, past + tokens, true);
     inputs[unsigned_of(ports.ids)] = view(ids, ids_shape);
-    if (ports.mask >= 0) inputs[unsigned_of(ports.mask)] = view(Span<std::int64_t>(mask), mask_shape);
-    if (ports.positions >= 0) inputs[unsigned_of(ports.positions)] = view(Span<std::int64_t>(positions), ids_shape);
+    if (ports.mask >= 0) inputs[unsigned_of(ports.mask)] = {DType::int64, mask_shape, mask.data(), count(mask_shape)};
+    if (ports.positions >= 0) {
+      const Span<const std::int64_t> shape(positions_shape.data() + (3 - position_rank), position_rank);
+      inputs[unsigned_of(ports.positions)] = {DType::int64, shape, positions.data(), count(shape)};
+    }
     logits_shape = {batch, tokens, vocabulary};
-    const auto scores = unsigned_of(batch * tokens * vocabulary);
-    all_logits.grow(scores * size_of(logits_dtype));
-    outputs[unsigned_of(ports.logits)] = {logits_dtype, logits_shape, all_logits.at(0), scores};
+    outputs[unsigned_of(ports.logits)] = {logits_dtype, logits_shape, all_logits.data(), scores};
     auto status = session->try_run(inputs, outputs);
     if (!status.ok()) return status;  // the cache is as it was
-    full = next;
+    full = 1 - full;
     past += tokens;
-    keep_logits(tokens);
     return {};
   }
 
-  /// Run the graph on a part of the tokens after another.
+  /// Run the graph on the tokens, a part after another, and keep the logits of the last.
   Status run_in_parts(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once) {
-    std::vector<std::int64_t> some;
-    Status status;
-    for (std::int64_t first = 0; status.ok() && first < tokens; first += at_once) {
-      const auto size = std::min(at_once, tokens - first);
-      if (batch == 1 || size == tokens) {
-        status = run({ids.data() + first, unsigned_of(batch * size)}, size);
-        continue;
+    // Where tokens have been read, there is room for their logits: these are not lost.
+    if (!logits.grow(product(unsigned_of(batch), unsigned_of(vocabulary)))) return no_memory(tokens);
+    std::int64_t size = 0;
+    for (std::int64_t first = 0; first < tokens; first += size) {
+      size = std::min(at_once, tokens - first);
+      auto of_part = Span<const std::int64_t>(ids.data() + first, unsigned_of(batch * size));
+      if (batch > 1 && size < tokens) {
+        if (!some.grow(of_part.size())) return no_memory(tokens);
+        for (std::int64_t row = 0; row < batch; ++row) {
+          std::copy_n(ids.data() + row * tokens + first, size, some.data() + row * size);
+        }
+        of_part = {some.data(), of_part.size()};
       }
-      some.clear();
-      for (std::int64_t row = 0; row < batch; ++row) {
-        const auto* of_row = ids.data() + row * tokens + first;
-        some.insert(some.end(), of_row, of_row + size);
-      }
-      status = run(some, size);
+      auto status = run(of_part, size);
+      if (!status.ok()) return status;
     }
+    keep_logits(size);
+    return {};
+  }
+
+  /// Read tokens that have been checked: all of them, or, where memory or the runtime fails, none.
+  Status read(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once) noexcept {
+    const auto before = past;
+    auto status = detail::guarded([&] { return run_in_parts(ids, tokens, at_once); });
+    if (!status.ok()) forget(before);
     return status;
+  }
+
+  /// Forget the tokens behind the first `tokens`. What is left of the cache moves to the front of its own block.
+  void forget(std::int64_t tokens) noexcept {
+    if (tokens < past && tokens > 0) {
+      auto* to = blocks[full].data();
+      const auto* from = to;
+      for (const auto& one : cache) {
+        const auto kept = one.token_bytes * unsigned_of(tokens);
+        for (std::size_t row = 0; row < unsigned_of(batch) * one.heads; ++row) {
+          std::memmove(to, from, kept);
+          to += kept;
+          from += one.token_bytes * unsigned_of(past);
+        }
+      }
+    }
+    past = tokens;
+    if (past == 0) batch = 0;
+  }
+
+  /// What is wrong with ids, by their place in what the caller gave.
+  Status check_ids(Span<const std::int64_t> ids) const {
+    if (ids_end == 0) return {};
+    const auto* wrong = std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) { return id < 0 || id >= ids_end; });
+    if (wrong == ids.end()) return {};
+    const auto place = ids.size() == 1 ? "id" : "ids[" + std::to_string(wrong - ids.begin()) + "]";
+    return beyond(place + " is " + std::to_string(*wrong) + ", out of range: expected 0 to " + std::to_string(ids_end - 1));
+  }
+
+  /// Whether the texts have room for so many tokens more.
+  Status check_length(std::int64_t tokens) const {
+    if (end == 0 || tokens <= end - past) return {};
+    return beyond("a text of " + std::to_string(past + tokens) + " tokens is out of range: expected at most " +
+                  std::to_string(end) + (past == 0 ? "" : ", and " + std::to_string(past) + " are read already"));
+  }
+
+  /// What is wrong with the lengths of prompts that lie one behind the other in so many ids.
+  Status check_lengths(Span<const std::int64_t> lengths, std::size_t ids) const {
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const auto given = "lengths[" + std::to_string(i) + "] is " + std::to_string(lengths[i]);
+      if (lengths[i] < 1) return refused(given + ": expected at least one token");
+      if (end != 0 && lengths[i] > end) return beyond(given + ", out of range: expected 1 to " + std::to_string(end));
+      sum = lengths[i] > most - sum ? most : sum + lengths[i];
+    }
+    if (!lengths.empty() && unsigned_of(sum) == ids) return {};
+    return refused("prompts have " + std::to_string(sum) + " tokens in all, and there are " + std::to_string(ids) + " ids");
+  }
+
+  Status read_prompt(Span<const std::int64_t> ids, std::int64_t at_once) {
+    if (ids.empty()) return refused("a prompt has no token: expected at least one");
+    if (batch > 1) return refused("a batch of texts goes on by step: clear it before another prompt");
+    const auto tokens = static_cast<std::int64_t>(ids.size());
+    auto status = check_length(tokens);
+    if (status.ok()) status = check_ids(ids);
+    if (!status.ok()) return status;
+    if (past == 0) {
+      if (!pads.grow(1)) return {ErrorKind::memory, "out of memory"};
+      pads.data()[0] = 0;
+      batch = 1;
+    }
+    return read(ids, tokens, at_once);
+  }
+
+  Status read_prompts(Span<const std::int64_t> ids, Span<const std::int64_t> lengths, std::int64_t at_once) {
+    if (past > 0) return refused("a batch begins with its prompts: clear the texts that were read");
+    auto status = check_lengths(lengths, ids.size());
+    if (status.ok()) status = check_ids(ids);
+    if (!status.ok()) return status;
+    const auto longest = *std::max_element(lengths.begin(), lengths.end());
+    Buffer<std::int64_t> padded;
+    if (!padded.grow(product(lengths.size(), unsigned_of(longest))) || !pads.grow(lengths.size())) {
+      return {ErrorKind::memory, "out of memory: prompts are padded to " + counted(longest, "token") + " each"};
+    }
+    const auto* next = ids.data();
+    auto* to = padded.data();
+    for (std::size_t row = 0; row < lengths.size(); ++row) {
+      pads.data()[row] = longest - lengths[row];
+      to = std::fill_n(to, longest - lengths[row], 0);
+      to = std::copy_n(next, lengths[row], to);
+      next += lengths[row];
+    }
+    batch = static_cast<std::int64_t>(lengths.size());
+    return read({padded.data(), unsigned_of(batch * longest)}, longest, at_once);
+  }
+
+  Status step(Span<const std::int64_t> ids) {
+    if (past == 0) return refused("a text begins with a prompt: prefill before the first step");
+    if (static_cast<std::int64_t>(ids.size()) != batch) {
+      return refused("a step takes a token for each text: expected " + std::to_string(batch) + ", got " +
+                     std::to_string(ids.size()));
+    }
+    auto status = check_length(1);
+    if (status.ok()) status = check_ids(ids);
+    return status.ok() ? read(ids, 1, 1) : status;
   }
 };
 
@@ -182,68 +346,50 @@ Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
-Status Decoder::try_prefill(Span<const std::int64_t> ids) {
-  if (impl_->inputs.empty()) return refused("the model held no graph when its decoder was made: load one first");
-  if (ids.empty()) return refused("a prompt has no token: expected at least one");
-  if (part < 1) return refused("part is " + std::to_string(part) + ": expected 1 or more tokens");
-  if (impl_->batch > 1) return refused("a batch of texts goes on by step: clear it before another prompt");
-  if (impl_->batch == 0) {
-    impl_->batch = 1;
-    impl_->pads.assign(1, 0);
-  }
-  return impl_->run_in_parts(ids, static_cast<std::int64_t>(ids.size()), part);
+template <class Call>
+Status Decoder::on_graph(Call&& call) noexcept {
+  return detail::guarded([&] {
+    if (impl_ == nullptr) return refused("this decoder was moved from: make another");
+    if (impl_->inputs.empty()) return refused("the model held no graph when its decoder was made: load one first");
+    if (part < 1) return refused("part is " + std::to_string(part) + ": expected 1 or more tokens");
+    return call();
+  });
 }
 
-Status Decoder::try_prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) {
-  if (impl_->inputs.empty()) return refused("the model held no graph when its decoder was made: load one first");
-  if (part < 1) return refused("part is " + std::to_string(part) + ": expected 1 or more tokens");
-  if (impl_->past > 0) return refused("a batch begins with its prompts: clear the texts that were read");
-  std::int64_t sum = 0;
-  std::int64_t longest = 0;
-  for (const auto length : lengths) {
-    if (length < 1) return refused("a prompt has " + std::to_string(length) + " tokens: expected at least one");
-    sum += length;
-    longest = std::max(longest, length);
-  }
-  if (lengths.empty() || sum != static_cast<std::int64_t>(ids.size())) {
-    return refused("prompts have " + std::to_string(sum) + " tokens in all, and there are " +
-                   std::to_string(ids.size()) + " ids");
-  }
-  impl_->batch = static_cast<std::int64_t>(lengths.size());
-  impl_->pads.clear();
-  std::vector<std::int64_t> padded;
-  const auto* next = ids.data();
-  for (const auto length : lengths) {
-    impl_->pads.push_back(longest - length);
-    padded.insert(padded.end(), unsigned_of(longest - length), 0);
-    padded.insert(padded.end(), next, next + length);
-    next += length;
-  }
-  auto status = impl_->run_in_parts(padded, longest, part);
-  if (impl_->past == 0) clear();
-  return status;
+Status Decoder::try_prefill(Span<const std::int64_t> ids) noexcept {
+  return on_graph([&] { return impl_->read_prompt(ids, part); });
 }
 
-Status Decoder::try_step(Span<const std::int64_t> ids) {
-  if (impl_->past == 0) return refused("a text begins with a prompt: prefill before the first step");
-  if (static_cast<std::int64_t>(ids.size()) != impl_->batch) {
-    return refused("a step takes a token for each of " + std::to_string(impl_->batch) + " texts, got " +
-                   std::to_string(ids.size()));
-  }
-  return impl_->run(ids, 1);
+Status Decoder::try_prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) noexcept {
+  return on_graph([&] { return impl_->read_prompts(ids, lengths, part); });
 }
 
-Span<const float> Decoder::logits() const noexcept { return impl_->logits; }
-std::int64_t Decoder::batch() const noexcept { return impl_->batch; }
-std::int64_t Decoder::length() const noexcept { return impl_->past; }
+Status Decoder::try_step(Span<const std::int64_t> ids) noexcept {
+  return on_graph([&] { return impl_->step(ids); });
+}
+
+Status Decoder::try_reserve(std::int64_t tokens) noexcept {
+  return on_graph([&]() -> Status {
+    const auto end = impl_->end;
+    const auto given = "reserve is " + std::to_string(tokens);
+    const auto expected = end == 0 ? ": expected 0 or more tokens" : ": expected 0 to " + std::to_string(end) + " tokens";
+    if (tokens < 0) return refused(given + expected);
+    if (end != 0 && tokens > end) return beyond(given + ", out of range" + expected);
+    impl_->reserved = tokens;
+    return {};
+  });
+}
+
+Span<const float> Decoder::logits() const noexcept {
+  if (length() == 0) return {};
+  return {impl_->logits.data(), unsigned_of(impl_->batch * impl_->vocabulary)};
+}
+std::int64_t Decoder::batch() const noexcept { return impl_ == nullptr ? 0 : impl_->batch; }
+std::int64_t Decoder::length() const noexcept { return impl_ == nullptr ? 0 : impl_->past; }
 
 void Decoder::clear() noexcept {
-  impl_->batch = 0;
-  impl_->past = 0;
-  impl_->logits.clear();
+  if (impl_ != nullptr) impl_->forget(0);
 }
-
-void Decoder::reserve(std::int64_t tokens) noexcept { impl_->reserved = tokens; }
 
 }  // namespace POSENC_VERSION
 }  // namespace posenc

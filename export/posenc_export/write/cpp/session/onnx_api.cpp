@@ -1,6 +1,7 @@
 #include "onnx_api.hpp"
 
 #include <cstdlib>
+#include <mutex>
 
 namespace posenc {
 inline namespace POSENC_VERSION {
@@ -20,7 +21,9 @@ Status look_up() {
 
 /// The kind of an error, by what the runtime says: what it finds out of range is the caller's number.
 ErrorKind kind_of(const std::string& text, ErrorKind otherwise) {
-  const bool range = text.find("out of data bounds") != std::string::npos || text.find("out of range") != std::string::npos;
+  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+  if (says("bad_alloc") || says("Failed to allocate memory") || says("out of memory")) return ErrorKind::memory;
+  const bool range = says("out of data bounds") || says("out of range");
   return range && otherwise == ErrorKind::runtime ? ErrorKind::out_of_range : otherwise;
 }
 
@@ -37,7 +40,7 @@ Status no_cuda(const Status& status) {
 /// CUDA's provider, for which there is no falling back to the CPU without a word.
 Status add_cuda(OrtSessionOptions* options) {
   Owned<OrtCUDAProviderOptionsV2> cuda;
-  auto status = taken(api().CreateCUDAProviderOptions(into(cuda)), ErrorKind::device);
+  auto status = made(cuda, ErrorKind::device, [](auto** place) { return api().CreateCUDAProviderOptions(place); });
   const char* key = "use_tf32";
   const char* value = "0";
   if (status.ok()) status = taken(api().UpdateCUDAProviderOptions(cuda.get(), &key, &value, 1), ErrorKind::device);
@@ -52,6 +55,8 @@ Status call_hook(const Options& options, OrtSessionOptions* made) {
     options.session_options(made);
   } catch (const std::exception& error) {
     return {ErrorKind::bad_argument, "session_options failed: " + one_line(error.what())};
+  } catch (...) {
+    return {ErrorKind::bad_argument, "session_options failed: it threw what is no exception"};
   }
 #else
   options.session_options(made);
@@ -66,13 +71,13 @@ Status make_environment(bool with_threads, OrtEnv*& env) {
   const auto then = [&](OrtStatus* next) { status = taken(next, ErrorKind::runtime); };
   if (!with_threads) {
     then(api().CreateEnv(ORT_LOGGING_LEVEL_FATAL, "posenc", &env));
-    return status;
+    return status.ok() && env == nullptr ? no_memory() : status;
   }
   Owned<OrtThreadingOptions> threads;
-  then(api().CreateThreadingOptions(into(threads)));
+  status = made(threads, ErrorKind::runtime, [](auto** place) { return api().CreateThreadingOptions(place); });
   if (status.ok()) then(api().SetGlobalInterOpNumThreads(threads.get(), 1));  // of operators side by side: none
   if (status.ok()) then(api().CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "posenc", threads.get(), &env));
-  return status;
+  return status.ok() && env == nullptr ? no_memory() : status;
 }
 
 }  // namespace
@@ -86,18 +91,31 @@ Status start() {
 
 Status taken(OrtStatus* status, ErrorKind kind) {
   if (status == nullptr) return {};
+  const Owned<OrtStatus> released(status);
   std::string text = one_line(api().GetErrorMessage(status));
-  api().ReleaseStatus(status);
   kind = kind_of(text, kind);
   return {kind, std::move(text)};
 }
 
+Status no_memory() { return {ErrorKind::memory, "out of memory"}; }
+
+Status take_text(OrtAllocator* allocator, char* text, std::string& copy) {
+  if (text == nullptr) return no_memory();
+  const auto give_back = [=](char* taken) { api().ReleaseStatus(api().AllocatorFree(allocator, taken)); };
+  const std::unique_ptr<char, decltype(give_back)> owned(text, give_back);
+  copy = text;
+  return {};
+}
+
 Status environment(bool with_threads, OrtEnv*& env) {
-  // Never released: other objects with static storage may run graphs until the very end.
+  // Never released: other objects with static storage may run graphs until the very end. One that fails, as where memory
+  // ran out, is tried again by the next that asks.
+  static std::mutex making;
   static OrtEnv* shared = nullptr;
-  static const Status made = make_environment(with_threads, shared);
+  const std::lock_guard<std::mutex> alone(making);
+  auto status = shared == nullptr ? make_environment(with_threads, shared) : Status();
   env = shared;
-  return made;
+  return status;
 }
 
 ONNXTensorElementDataType element(DType dtype) noexcept {
@@ -135,7 +153,7 @@ Status make_options(const Options& options, bool share_threads, Owned<OrtSession
   if (options.threads < 0) {
     return {ErrorKind::bad_argument, "threads is " + std::to_string(options.threads) + ": expected 0 or more"};
   }
-  auto status = taken(api().CreateSessionOptions(into(made)), ErrorKind::runtime);
+  auto status = posenc::made(made, ErrorKind::runtime, [](auto** place) { return api().CreateSessionOptions(place); });
   const auto then = [&](OrtStatus* next) { status = taken(next, ErrorKind::runtime); };
   if (status.ok()) then(api().SetSessionLogSeverityLevel(made.get(), ORT_LOGGING_LEVEL_FATAL));
   if (status.ok() && options.threads > 0) then(api().SetIntraOpNumThreads(made.get(), options.threads));

@@ -24,6 +24,7 @@ Status environment(bool with_threads, OrtEnv*& env);
 struct Release {
   void operator()(OrtSessionOptions* one) const { api().ReleaseSessionOptions(one); }
   void operator()(OrtThreadingOptions* one) const { api().ReleaseThreadingOptions(one); }
+  void operator()(OrtStatus* one) const { api().ReleaseStatus(one); }
   void operator()(OrtSession* one) const { api().ReleaseSession(one); }
   void operator()(OrtMemoryInfo* one) const { api().ReleaseMemoryInfo(one); }
   void operator()(OrtValue* one) const { api().ReleaseValue(one); }
@@ -37,24 +38,20 @@ struct Release {
 template <class T>
 using Owned = std::unique_ptr<T, Release>;
 
-/// Where a function of the API writes an object that will be owned: into(owner), or into(owner).address().
-template <class T>
-class Into {
- public:
-  explicit Into(Owned<T>& owner) : owner_(owner) {}
-  ~Into() { owner_.reset(made_); }
-  Into(const Into&) = delete;
-  Into& operator=(const Into&) = delete;
-  operator T**() { return &made_; }
-
- private:
-  Owned<T>& owner_;
-  T* made_ = nullptr;
-};
-template <class T>
-Into<T> into(Owned<T>& owner) {
-  return Into<T>(owner);
+/// What is answered where memory ran out, and ONNX Runtime had none to say so: it then answers as if all were well.
+Status no_memory();
+/// Have an object made: `make` is called with the place where a function of the API puts it.
+template <class T, class Make>
+Status made(Owned<T>& owner, ErrorKind kind, Make&& make) {
+  T* object = nullptr;
+  auto* const answer = make(&object);
+  owner.reset(object);
+  auto status = taken(answer, kind);
+  return status.ok() && object == nullptr ? no_memory() : status;
 }
+
+/// Copy a text that ONNX Runtime asked an allocator for, and give it back.
+Status take_text(OrtAllocator* allocator, char* text, std::string& copy);
 
 ONNXTensorElementDataType element(DType dtype) noexcept;
 /// The dtype of an element type; false where it is none of ours.

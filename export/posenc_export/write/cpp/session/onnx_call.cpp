@@ -24,13 +24,13 @@ bool Call::has(Span<const View> inputs, Span<const View> outputs, const OrtMemor
 
 Status Call::wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory,
                   const OrtMemoryInfo* zeros) {
-  const bool made = memory_ == &memory;
+  const bool kept = memory_ == &memory;
   memory_ = nullptr;
   Status status;
   std::size_t index = 0;
   for (const auto views : {inputs, outputs}) {
     for (std::size_t i = 0; status.ok() && i < views.size(); ++i, ++index) {
-      if (!made || !same(tensors_[index], views[i])) status = wrap(index, views[i], memory, zeros);
+      if (!kept || !same(tensors_[index], views[i])) status = wrap(index, views[i], memory, zeros);
     }
   }
   if (status.ok()) memory_ = &memory;
@@ -46,10 +46,10 @@ Status Call::wrap(std::size_t index, const View& view, const OrtMemoryInfo& memo
   const auto bytes = count(view.shape) * size_of(view.dtype);
   const bool stands_in = view.data == nullptr && zeros != nullptr;
   if (stands_in && tensor.zeros.size() < bytes) tensor.zeros.resize(bytes);
-  auto status = taken(api().CreateTensorWithDataAsOrtValue(
-                          stands_in ? zeros : &memory, stands_in ? tensor.zeros.data() : view.data, bytes,
-                          view.shape.data(), view.shape.size(), element(view.dtype), into(tensor.value)),
-                      ErrorKind::runtime);
+  auto status = made(tensor.value, ErrorKind::runtime, [&](auto** place) {
+    return api().CreateTensorWithDataAsOrtValue(stands_in ? zeros : &memory, stands_in ? tensor.zeros.data() : view.data,
+                                                bytes, view.shape.data(), view.shape.size(), element(view.dtype), place);
+  });
   values_[index] = tensor.value.get();
   return status;
 }

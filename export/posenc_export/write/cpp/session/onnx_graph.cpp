@@ -25,10 +25,9 @@ Status names_of(const OrtSession& session, const Side& side, std::vector<std::st
   if (status.ok()) status = taken(side.count(&session, &count));
   for (std::size_t i = 0; status.ok() && i < count; ++i) {
     char* name = nullptr;
+    auto& copy = names.emplace_back();
     status = taken(side.name(&session, i, allocator, &name));
-    if (!status.ok()) return status;
-    names.emplace_back(name);
-    status = taken(api().AllocatorFree(allocator, name));
+    if (status.ok()) status = take_text(allocator, name, copy);
   }
   return status;
 }
@@ -58,7 +57,7 @@ bool fits(const std::vector<std::int64_t>& sizes, const Port& port) {
 Status type_of(const OrtSession& session, const Side& side, std::size_t index, ONNXTensorElementDataType& type,
                std::vector<std::int64_t>& sizes) {
   Owned<OrtTypeInfo> info;
-  auto status = taken(side.type(&session, index, into(info)));
+  auto status = made(info, ErrorKind::bad_file, [&](auto** place) { return side.type(&session, index, place); });
   const OrtTensorTypeAndShapeInfo* tensor = nullptr;
   if (status.ok()) status = taken(api().CastTypeInfoToTensorInfo(info.get(), &tensor));
   if (!status.ok()) return status;

@@ -16,15 +16,14 @@ Status look_up(const OrtModelMetadata& metadata, const std::string& name, std::s
     status = taken(api().ModelMetadataLookupCustomMetadataMap(&metadata, allocator, ("posenc." + name).c_str(), &value));
   }
   if (!status.ok() || value == nullptr) return status;
-  text = value;
-  return taken(api().AllocatorFree(allocator, value));
+  return take_text(allocator, value, text);
 }
 
 }  // namespace
 
 Status check_identity(const OrtSession& session, const std::string& graph, Span<const Fact> made_for) {
   Owned<OrtModelMetadata> metadata;
-  auto status = taken(api().SessionGetModelMetadata(&session, into(metadata)));
+  auto status = made(metadata, ErrorKind::bad_file, [&](auto** place) { return api().SessionGetModelMetadata(&session, place); });
   if (!status.ok()) return status;
   return check_identity(graph, made_for, [&](const std::string& name, std::string& text) {
     return look_up(*metadata, name, text);

@@ -36,21 +36,24 @@ struct Opening {
   Owned<OrtSessionOptions> options;
 };
 
-Status opening(const Options& wanted, bool share_threads, Opening& made) {
-  made.env = wanted.env;
-  auto status = made.env == nullptr ? environment(share_threads, made.env) : Status();
-  return status.ok() ? make_options(wanted, share_threads, made.options) : status;
+Status opening(const Options& wanted, bool share_threads, Opening& with) {
+  with.env = wanted.env;
+  auto status = with.env == nullptr ? environment(share_threads, with.env) : Status();
+  return status.ok() ? make_options(wanted, share_threads, with.options) : status;
 }
 
 /// Create a session: with the threads that all share, or, where there are none or others are wanted, with its own.
 template <class Create>
-Status created(const Options& wanted, Create&& create) {
+Status created(const Options& wanted, Owned<OrtSession>& session, Create&& create) {
   Status status;
   for (const bool share_threads : {true, false}) {
     if (share_threads && !may_share_threads(wanted)) continue;
     Opening with;
     status = opening(wanted, share_threads, with);
-    if (status.ok()) status = taken(create(with.env, with.options.get()), ErrorKind::bad_file);
+    if (status.ok()) {
+      const auto make = [&](auto** place) { return create(with.env, with.options.get(), place); };
+      status = made(session, ErrorKind::bad_file, make);
+    }
     if (!has_no_shared_threads(status)) break;
   }
   return status;
@@ -60,12 +63,12 @@ Status created(const Options& wanted, Create&& create) {
 Status copied(const OrtValue& value, Array& array) {
   const auto then = [](OrtStatus* status) { return taken(status, ErrorKind::runtime); };
   Owned<OrtTensorTypeAndShapeInfo> info;
-  auto status = then(api().GetTensorTypeAndShape(&value, into(info)));
+  auto status = made(info, ErrorKind::runtime, [&](auto** place) { return api().GetTensorTypeAndShape(&value, place); });
   auto type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   std::size_t rank = 0;
   if (status.ok()) status = then(api().GetTensorElementType(info.get(), &type));
   if (status.ok()) status = then(api().GetDimensionsCount(info.get(), &rank));
-  array.shape.resize(rank);
+  if (status.ok()) array.shape.resize(rank);
   if (status.ok()) status = then(api().GetDimensions(info.get(), array.shape.data(), rank));
   if (status.ok() && !find_dtype(type, array.dtype)) {
     return {ErrorKind::bad_file, "the graph has an output of ONNX element type " + std::to_string(type)};
@@ -83,25 +86,27 @@ Status copied(const OrtValue& value, Array& array) {
 Status Session::Impl::open(const Options& options, const std::filesystem::path& file) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(file, unknown)) return {ErrorKind::bad_file, file.string() + " is not a file"};
-  return created(options, [&](OrtEnv* env, const OrtSessionOptions* with) {
-    return api().CreateSession(env, file.c_str(), with, into(session));
+  return created(options, session, [&](OrtEnv* env, const OrtSessionOptions* with, OrtSession** place) {
+    return api().CreateSession(env, file.c_str(), with, place);
   });
 }
 
 Status Session::Impl::open(const Options& options, const Bytes& graph) {
-  return created(options, [&](OrtEnv* env, const OrtSessionOptions* with) {
-    return api().CreateSessionFromArray(env, graph.data(), graph.size(), with, into(session));
+  return created(options, session, [&](OrtEnv* env, const OrtSessionOptions* with, OrtSession** place) {
+    return api().CreateSessionFromArray(env, graph.data(), graph.size(), with, place);
   });
 }
 
 /// Make what calls need beside the graph.
 Status Session::Impl::prepare() {
-  const auto then = [](OrtStatus* status) { return taken(status, ErrorKind::runtime); };
   auto status = check_graph(*session, contract.inputs(), contract.outputs());
-  if (status.ok()) status = then(api().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, into(host)));
+  const auto make_host = [](auto** place) { return api().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, place); };
+  if (status.ok()) status = made(host, ErrorKind::runtime, make_host);
   if (!status.ok()) return status;
   const char* name = device == Device::cuda ? "Cuda" : "Cpu";
-  status = then(api().CreateMemoryInfo(name, OrtDeviceAllocator, 0, OrtMemTypeDefault, into(on_device)));
+  status = made(on_device, ErrorKind::runtime, [&](auto** place) {
+    return api().CreateMemoryInfo(name, OrtDeviceAllocator, 0, OrtMemTypeDefault, place);
+  });
   for (const auto& port : contract.inputs()) names.push_back(port.name.c_str());
   for (const auto& port : contract.outputs()) names.push_back(port.name.c_str());
   return status;
@@ -126,7 +131,7 @@ Status Session::Impl::run(Call& call) const {
 Status Session::Impl::run_bound(Call& call) const {
   const auto then = [](OrtStatus* status) { return taken(status, ErrorKind::runtime); };
   Owned<OrtIoBinding> binding;
-  auto status = then(api().CreateIoBinding(session.get(), into(binding)));
+  auto status = made(binding, ErrorKind::runtime, [&](auto** place) { return api().CreateIoBinding(session.get(), place); });
   for (std::size_t i = 0; status.ok() && i < names.size(); ++i) {
     const auto bind = i < inputs() ? api().BindInput : api().BindOutput;
     status = then(bind(binding.get(), names[i], call.values()[i]));
@@ -143,52 +148,59 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 template <class Source>
 Status Session::load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs,
-                          const Options& options, Span<const Fact> made_for) {
-  auto status = start();
-  auto made = std::make_unique<Impl>();
-  made->device = options.device;
-  if (status.ok()) status = made->contract.set(std::move(inputs), std::move(outputs));
-  if (status.ok()) status = made->open(options, source);
-  if (status.ok() && !options.any_graph) status = check_identity(*made->session, name_of(source), made_for);
-  if (status.ok()) status = made->prepare();
-  // A provider other than the CPU's copies inputs to where it runs, and a hook may have added one.
-  if (options.device != Device::cpu || options.session_options) made->zeros = made->host.get();
-  if (status.ok()) impl_ = std::move(made);
-  return status;
+                          const Options& options, Span<const Fact> made_for) noexcept {
+  return detail::guarded([&] {
+    auto status = start();
+    auto made = std::make_unique<Impl>();
+    made->device = options.device;
+    if (status.ok()) status = made->contract.set(std::move(inputs), std::move(outputs));
+    if (status.ok()) status = made->open(options, source);
+    if (status.ok() && !options.any_graph) status = check_identity(*made->session, name_of(source), made_for);
+    if (status.ok()) status = made->prepare();
+    // A provider other than the CPU's copies inputs to where it runs, and a hook may have added one.
+    if (options.device != Device::cpu || options.session_options) made->zeros = made->host.get();
+    if (status.ok()) impl_ = std::move(made);
+    return status;
+  });
 }
 
 Status Session::load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-                     const Options& options, Span<const Fact> made_for) {
+                     const Options& options, Span<const Fact> made_for) noexcept {
   return load_from(file, std::move(inputs), std::move(outputs), options, made_for);
 }
 
 Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
-                     Span<const Fact> made_for) {
+                     Span<const Fact> made_for) noexcept {
   return load_from(graph, std::move(inputs), std::move(outputs), options, made_for);
 }
 
-Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const {
-  if (impl_ == nullptr) return no_graph();
-  auto call = impl_->calls.take(impl_->names.size());
-  auto status = impl_->wrap(*call, inputs, outputs, memory);
-  if (status.ok()) status = memory == Memory::host ? impl_->run(*call) : impl_->run_bound(*call);
-  impl_->calls.give(std::move(call));
-  return status;
+Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const noexcept {
+  return detail::guarded([&] {
+    if (impl_ == nullptr) return no_graph();
+    auto call = impl_->calls.take(impl_->names.size());
+    auto status = impl_->wrap(*call, inputs, outputs, memory);
+    if (status.ok()) status = memory == Memory::host ? impl_->run(*call) : impl_->run_bound(*call);
+    impl_->calls.give(std::move(call));
+    return status;
+  });
 }
 
-Status Session::try_run(Span<const View> inputs, std::vector<Array>& outputs) const {
-  if (impl_ == nullptr) return no_graph();
-  auto status = impl_->contract.check(inputs);
-  Call call(impl_->names.size());
-  if (status.ok()) status = call.wrap(inputs, {}, *impl_->host, impl_->zeros);
-  if (status.ok()) status = impl_->run(call);
-  outputs.clear();
-  for (std::size_t i = 0; status.ok() && i < impl_->outputs(); ++i) {
-    const Owned<OrtValue> value(call.values()[impl_->inputs() + i]);
-    outputs.emplace_back();
-    status = copied(*value, outputs.back());
-  }
-  return status;
+Status Session::try_run(Span<const View> inputs, std::vector<Array>& outputs) const noexcept {
+  return detail::guarded([&] {
+    if (impl_ == nullptr) return no_graph();
+    auto status = impl_->contract.check(inputs);
+    Call call(impl_->names.size());
+    std::vector<Array> arrays(impl_->outputs());
+    std::vector<Owned<OrtValue>> values(arrays.size());
+    if (status.ok()) status = call.wrap(inputs, {}, *impl_->host, impl_->zeros);
+    if (status.ok()) status = impl_->run(call);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i].reset(call.values()[impl_->inputs() + i]);
+    for (std::size_t i = 0; status.ok() && i < values.size(); ++i) {
+      status = values[i] == nullptr ? no_memory() : copied(*values[i], arrays[i]);
+    }
+    if (status.ok()) outputs = std::move(arrays);
+    return status;
+  });
 }
 
 const std::vector<Port>& Session::inputs() const noexcept {

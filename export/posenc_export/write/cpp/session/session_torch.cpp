@@ -24,10 +24,16 @@ Status guarded(ErrorKind kind, Call&& call) {
   try {
     call();
     return {};
+  } catch (const c10::OutOfMemoryError& error) {
+    return {ErrorKind::memory, one_line(error.what_without_backtrace())};
   } catch (const c10::Error& error) {
-    return {kind, one_line(error.what_without_backtrace())};
+    auto text = one_line(error.what_without_backtrace());
+    const bool memory = text.find("not enough memory") != std::string::npos || text.find("bad_alloc") != std::string::npos;
+    return {memory ? ErrorKind::memory : kind, std::move(text)};
   } catch (const Error& error) {
     return {error.kind(), error.what()};
+  } catch (const std::bad_alloc&) {
+    throw;  // whoever catches it needs no memory for its words
   } catch (const std::exception& error) {
     return {kind, one_line(error.what())};
   }
@@ -203,51 +209,58 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 template <class Source>
 Status Session::load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs,
-                          const Options& options, Span<const Fact> made_for) {
-  auto made = std::make_unique<Impl>();
-  auto status = made->contract.set(std::move(inputs), std::move(outputs));
-  if (!status.ok()) return status;
-  status = guarded(ErrorKind::bad_file, [&] {
-    expect_options(options);
-    expect_file(source);
-    if (!options.any_graph) expect_identity(source, made_for);
-    made->device = options.device == Device::cuda ? at::kCUDA : at::kCPU;
-    made->open(source);
+                          const Options& options, Span<const Fact> made_for) noexcept {
+  return detail::guarded([&] {
+    auto made = std::make_unique<Impl>();
+    auto status = made->contract.set(std::move(inputs), std::move(outputs));
+    if (!status.ok()) return status;
+    status = guarded(ErrorKind::bad_file, [&] {
+      expect_options(options);
+      expect_file(source);
+      if (!options.any_graph) expect_identity(source, made_for);
+      made->device = options.device == Device::cuda ? at::kCUDA : at::kCPU;
+      made->open(source);
+    });
+    if (status.ok()) impl_ = std::move(made);
+    return status;
   });
-  if (status.ok()) impl_ = std::move(made);
-  return status;
 }
 
 Status Session::load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-                     const Options& options, Span<const Fact> made_for) {
+                     const Options& options, Span<const Fact> made_for) noexcept {
   return load_from(file, std::move(inputs), std::move(outputs), options, made_for);
 }
 
 Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
-                     Span<const Fact> made_for) {
+                     Span<const Fact> made_for) noexcept {
   return load_from(graph, std::move(inputs), std::move(outputs), options, made_for);
 }
 
-Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const {
-  if (impl_ == nullptr) return no_graph();
-  auto status = impl_->contract.check(inputs, outputs, impl_->place(memory).is_cpu());
-  if (!status.ok()) return status;
-  return guarded(ErrorKind::runtime, [&] {
-    const auto results = impl_->called(inputs, memory);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      copy_into(impl_->contract.outputs()[i], results[i], outputs[i], impl_->place(memory));
-    }
-    synchronise(impl_->device);
+Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const noexcept {
+  return detail::guarded([&] {
+    if (impl_ == nullptr) return no_graph();
+    auto status = impl_->contract.check(inputs, outputs, impl_->place(memory).is_cpu());
+    if (!status.ok()) return status;
+    return guarded(ErrorKind::runtime, [&] {
+      const auto results = impl_->called(inputs, memory);
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        copy_into(impl_->contract.outputs()[i], results[i], outputs[i], impl_->place(memory));
+      }
+      synchronise(impl_->device);
+    });
   });
 }
 
-Status Session::try_run(Span<const View> inputs, std::vector<Array>& outputs) const {
-  if (impl_ == nullptr) return no_graph();
-  auto status = impl_->contract.check(inputs);
-  if (!status.ok()) return status;
-  outputs.clear();
-  return guarded(ErrorKind::runtime, [&] {
-    for (const auto& tensor : impl_->called(inputs, Memory::host)) outputs.push_back(array_of(tensor));
+Status Session::try_run(Span<const View> inputs, std::vector<Array>& outputs) const noexcept {
+  return detail::guarded([&] {
+    if (impl_ == nullptr) return no_graph();
+    auto status = impl_->contract.check(inputs);
+    if (!status.ok()) return status;
+    return guarded(ErrorKind::runtime, [&] {
+      std::vector<Array> arrays;
+      for (const auto& tensor : impl_->called(inputs, Memory::host)) arrays.push_back(array_of(tensor));
+      outputs = std::move(arrays);
+    });
   });
 }
 

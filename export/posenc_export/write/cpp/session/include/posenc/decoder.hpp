@@ -22,8 +22,13 @@ struct DecoderPorts {
 /// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
 /// decoders may share one. A decoder is used by one thread at a time.
 ///
+/// Whatever a call refuses, and whatever fails in it, the texts stay as they were: `length`, `batch`, `logits`, and what
+/// the next call gives. Ids, lengths and the end of the text are checked before anything runs; where memory or the runtime
+/// fails in the middle of a prompt, what was read of it is forgotten again. What returns a Status throws nothing: memory
+/// that ran out is ErrorKind::memory.
+///
 /// Keys and values lie in two blocks of memory that take turns: what a call gives in one, the next call takes from there.
-/// Nothing is copied between calls, and memory is asked for when a text outgrows it, twice as much each time.
+/// Nothing is copied between calls, and memory is asked for when a text outgrows it, twice as much each time if there is.
 class POSENC_API Decoder {
  public:
   Decoder(const Session& session, DecoderPorts ports);
@@ -33,16 +38,20 @@ class POSENC_API Decoder {
 
   /// Read tokens of one text: a prompt, or what somebody says after the model has written. They go through the graph in
   /// parts of `part` tokens at most, so that the logits of a long prompt take no more memory.
-  Status try_prefill(Span<const std::int64_t> ids);
+  Status try_prefill(Span<const std::int64_t> ids) noexcept;
   /// Read the prompts of a batch, one behind the other in `ids`, as long as `lengths` says. Shorter ones are padded on the
   /// left. Refused where tokens have been read: `clear` first.
-  Status try_prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths);
+  Status try_prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) noexcept;
   /// Go on by a token in each text of the batch.
-  Status try_step(Span<const std::int64_t> ids);
-  Status try_step(std::int64_t id) { return try_step(Span<const std::int64_t>(&id, 1)); }
+  Status try_step(Span<const std::int64_t> ids) noexcept;
+  Status try_step(std::int64_t id) noexcept { return try_step(Span<const std::int64_t>(&id, 1)); }
+  /// Have the next prompt make room for texts of so many tokens at once, so that no step asks for memory for keys and
+  /// values. 0: as much as there are tokens. Refused below 0, and beyond the last position that the graph holds, if it
+  /// says so. Where memory does not have the room, the next call says so; then reserve less.
+  Status try_reserve(std::int64_t tokens) noexcept;
 
   /// The scores of every token to come next, row by row: (batch, vocabulary). Which is taken is the caller's choice. They
-  /// stay until the next call.
+  /// stay until the next call that goes well.
   Span<const float> logits() const noexcept;
   /// Texts of the batch; 0 before anything was read.
   std::int64_t batch() const noexcept;
@@ -50,8 +59,6 @@ class POSENC_API Decoder {
   std::int64_t length() const noexcept;
   /// Forget every token; memory is kept.
   void clear() noexcept;
-  /// Have room for texts of so many tokens at once, so that no step asks for memory.
-  void reserve(std::int64_t tokens) noexcept;
 
   std::int64_t part = 512;
 
@@ -60,10 +67,14 @@ class POSENC_API Decoder {
   void prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) { expect(try_prefill(ids, lengths)); }
   void step(Span<const std::int64_t> ids) { expect(try_step(ids)); }
   void step(std::int64_t id) { expect(try_step(id)); }
+  void reserve(std::int64_t tokens) { expect(try_reserve(tokens)); }
 #endif
 
  private:
   struct Impl;
+  template <class Call>
+  Status on_graph(Call&& call) noexcept;
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -2,6 +2,7 @@
 /// What went wrong: a Status that is returned, and the Error that is thrown where there are exceptions.
 #pragma once
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ enum class ErrorKind {
   bad_file,      ///< no file, a damaged one, the graph of something else
   device,        ///< CUDA cannot be used, this CPU cannot run the file, or the runtime is older than its headers
   runtime,       ///< what ONNX Runtime or libtorch itself refused in a call
+  memory,        ///< there is not enough memory: nothing has changed, and the same call may go well later
 };
 
 /// How a call went: its kind, and one line of text where it is not `none`.
@@ -35,6 +37,34 @@ class [[nodiscard]] Status {
   ErrorKind kind_ = ErrorKind::none;
   std::string message_;
 };
+
+namespace detail {
+
+/// Call what returns a Status; what it throws becomes one. The texts of this are so short that no string asks for memory.
+template <class Call>
+Status guarded(Call&& call) noexcept {
+#if POSENC_EXCEPTIONS
+  try {
+    try {
+      return call();
+    } catch (const std::bad_alloc&) {
+      return {ErrorKind::memory, "out of memory"};
+    } catch (const std::length_error&) {  // of a vector that no memory holds
+      return {ErrorKind::memory, "out of memory"};
+    } catch (const std::exception& error) {
+      return {ErrorKind::runtime, error.what()};
+    }
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::memory, "out of memory"};
+  } catch (...) {
+    return {ErrorKind::runtime, "unknown error"};
+  }
+#else
+  return call();
+#endif
+}
+
+}  // namespace detail
 
 #if POSENC_EXCEPTIONS
 /// What went wrong, in one line.

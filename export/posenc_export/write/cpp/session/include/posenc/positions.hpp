@@ -55,57 +55,63 @@ inline Status check_ids(std::size_t ids, std::size_t rows, std::int64_t width) {
 /// position must be below it. Id: std::int64_t or std::int32_t.
 template <class Id>
 Status positions_of_batch(Span<const std::int64_t> lengths, Span<const std::int64_t> past, std::int64_t width,
-                          Padding padding, std::int64_t end, Span<Id> ids) {
-  auto status = detail::check_ids(ids.size(), lengths.size(), width);
-  if (!status.ok()) return status;
-  if (!past.empty() && past.size() != lengths.size()) {
-    return detail::bad("past has " + std::to_string(past.size()) + " rows, lengths has " + std::to_string(lengths.size()));
-  }
-  for (std::size_t b = 0; b < lengths.size(); ++b) {
-    status = detail::check_row(b, past.empty() ? 0 : past[b], lengths[b], width, end);
+                          Padding padding, std::int64_t end, Span<Id> ids) noexcept {
+  return detail::guarded([&]() -> Status {
+    auto status = detail::check_ids(ids.size(), lengths.size(), width);
     if (!status.ok()) return status;
-  }
-  Id* id = ids.data();
-  for (std::size_t b = 0; b < lengths.size(); ++b) {
-    const std::int64_t first = padding == Padding::left ? width - lengths[b] : 0;
-    for (std::int64_t t = 0; t < width; ++t) {
-      const bool token = t >= first && t < first + lengths[b];
-      *id++ = static_cast<Id>(token ? (past.empty() ? 0 : past[b]) + t - first : 0);
+    if (!past.empty() && past.size() != lengths.size()) {
+      return detail::bad("past has " + std::to_string(past.size()) + " rows, lengths has " + std::to_string(lengths.size()));
     }
-  }
-  return {};
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      status = detail::check_row(b, past.empty() ? 0 : past[b], lengths[b], width, end);
+      if (!status.ok()) return status;
+    }
+    Id* id = ids.data();
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      const std::int64_t first = padding == Padding::left ? width - lengths[b] : 0;
+      for (std::int64_t t = 0; t < width; ++t) {
+        const bool token = t >= first && t < first + lengths[b];
+        *id++ = static_cast<Id>(token ? (past.empty() ? 0 : past[b]) + t - first : 0);
+      }
+    }
+    return {};
+  });
 }
 
 /// Ids of a padded batch from position 0 on: what a first call needs.
 template <class Ids>
 Status positions_from_lengths(Span<const std::int64_t> lengths, std::int64_t width, Padding padding, std::int64_t end,
-                              Ids&& ids) {
+                              Ids&& ids) noexcept {
   return positions_of_batch(lengths, {}, width, padding, end, Span(ids));
 }
 
 /// Ids of the next `tokens` tokens of each row, of which the cache holds past[b], padding not counted: what each step
 /// of decoding needs. (Not the width of the padded batch: that is the mistake to make.)
 template <class Ids>
-Status positions_from_past(Span<const std::int64_t> past, std::int64_t tokens, std::int64_t end, Ids&& ids) {
-  Span to(ids);
-  auto status = detail::check_ids(to.size(), past.size(), tokens);
-  for (std::size_t b = 0; status.ok() && b < past.size(); ++b) {
-    status = detail::check_row(b, past[b], tokens, tokens, end);
-  }
-  using Id = std::remove_reference_t<decltype(to[0])>;
-  for (std::size_t i = 0; status.ok() && i < to.size(); ++i) {
-    const auto width = static_cast<std::size_t>(tokens);
-    to[i] = static_cast<Id>(past[i / width] + static_cast<std::int64_t>(i % width));
-  }
-  return status;
+Status positions_from_past(Span<const std::int64_t> past, std::int64_t tokens, std::int64_t end, Ids&& ids) noexcept {
+  return detail::guarded([&] {
+    Span to(ids);
+    auto status = detail::check_ids(to.size(), past.size(), tokens);
+    for (std::size_t b = 0; status.ok() && b < past.size(); ++b) {
+      status = detail::check_row(b, past[b], tokens, tokens, end);
+    }
+    using Id = std::remove_reference_t<decltype(to[0])>;
+    for (std::size_t i = 0; status.ok() && i < to.size(); ++i) {
+      const auto width = static_cast<std::size_t>(tokens);
+      to[i] = static_cast<Id>(past[i / width] + static_cast<std::int64_t>(i % width));
+    }
+    return status;
+  });
 }
 
 /// The start of a call of `tokens` tokens behind `past`, for a graph that takes one: `past` itself, once it is known that
 /// the last of them is held.
-inline Status start_from_past(std::int64_t past, std::int64_t tokens, std::int64_t end, std::int64_t& start) {
-  auto status = detail::check_row(0, past, tokens, tokens, end);
-  if (status.ok()) start = past;
-  return status;
+inline Status start_from_past(std::int64_t past, std::int64_t tokens, std::int64_t end, std::int64_t& start) noexcept {
+  return detail::guarded([&] {
+    auto status = detail::check_row(0, past, tokens, tokens, end);
+    if (status.ok()) start = past;
+    return status;
+  });
 }
 
 }  // namespace POSENC_VERSION

@@ -1,7 +1,7 @@
 /// @file
 /// A loaded graph: views of tensors in, views of tensors out. One of session_onnx.cpp (ONNX Runtime) and
-/// session_torch.cpp (libtorch) implements it. What returns a Status throws nothing of ours; what throws posenc::Error
-/// is there where exceptions are.
+/// session_torch.cpp (libtorch) implements it. What returns a Status throws nothing: memory that ran out is one, too, where
+/// this was compiled with exceptions. What throws posenc::Error is there where exceptions are.
 #pragma once
 
 #include <filesystem>
@@ -53,9 +53,9 @@ class POSENC_API Session {
   /// outputs. Where that fails, the session holds what it held before. `made_for`: the facts of the graph that is meant,
   /// its id first; another is refused, in words of the first fact that differs. Without any, every graph is taken.
   Status load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-              const Options& options = {}, Span<const Fact> made_for = {});
+              const Options& options = {}, Span<const Fact> made_for = {}) noexcept;
   Status load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options = {},
-              Span<const Fact> made_for = {});
+              Span<const Fact> made_for = {}) noexcept;
   /// Whether it holds a graph.
   bool loaded() const noexcept { return impl_ != nullptr; }
 
@@ -65,9 +65,9 @@ class POSENC_API Session {
   /// against their limits where the host can read them. A view of an input whose port is `unread` may be of no memory, a
   /// null pointer: ONNX Runtime on the CPU and TorchScript then ask for none, while a session with CUDA, one whose
   /// `session_options` were called, and an AOTInductor package keep zeros, of the most that was asked for.
-  Status try_run(Span<const View> inputs, Span<const View> outputs, Memory memory = Memory::host) const;
-  /// Run, and return outputs of whatever shapes the graph gives.
-  Status try_run(Span<const View> inputs, std::vector<Array>& outputs) const;
+  Status try_run(Span<const View> inputs, Span<const View> outputs, Memory memory = Memory::host) const noexcept;
+  /// Run, and return outputs of whatever shapes the graph gives; where that fails, those that were there stay.
+  Status try_run(Span<const View> inputs, std::vector<Array>& outputs) const noexcept;
 
 #if POSENC_EXCEPTIONS
   Session(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
@@ -98,7 +98,7 @@ class POSENC_API Session {
   struct Impl;
   template <class Source>
   Status load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
-                   Span<const Fact> made_for);
+                   Span<const Fact> made_for) noexcept;
 
   std::unique_ptr<Impl> impl_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -13,11 +14,18 @@
 namespace posenc {
 inline namespace POSENC_VERSION {
 
-/// A pointer and a number of elements. A vector, an array, a std::span: whatever has data() and size() becomes one.
+/// A pointer and a number of elements. A vector, an array, a std::span: whatever has data() and size() becomes one. A list
+/// of numbers, {1, 2, 3}, becomes one that is only read, and lives as long as the call that it is an argument of.
 template <class T>
 class Span {
   template <class Container>
   using Element = std::remove_pointer_t<decltype(std::data(std::declval<Container&>()))>;
+  class NoList {
+    NoList();
+  };
+  // not of bools: a pointer would be one, and {pointer, size} a list of two
+  static constexpr bool takes_lists = std::is_const_v<T> && std::is_arithmetic_v<T> && !std::is_same_v<T, const bool>;
+  using List = std::conditional_t<takes_lists, std::initializer_list<std::remove_const_t<T>>, NoList>;
   template <class Container, class E = Element<Container>>
   using Fits = std::enable_if_t<!std::is_same_v<std::decay_t<Container>, Span> && std::is_convertible_v<E (*)[], T (*)[]>>;
 
@@ -26,6 +34,7 @@ class Span {
   constexpr Span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
   template <class Container, class = Fits<Container>>
   constexpr Span(Container&& container) noexcept : data_(std::data(container)), size_(std::size(container)) {}
+  constexpr Span(List numbers) noexcept : data_(std::data(numbers)), size_(std::size(numbers)) {}
 
   constexpr T* data() const noexcept { return data_; }
   constexpr std::size_t size() const noexcept { return size_; }

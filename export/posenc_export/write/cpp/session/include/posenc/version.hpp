@@ -2,7 +2,7 @@
 /// The version of the session: an inline namespace, so that two of them in one program are two things.
 #pragma once
 
-#define POSENC_VERSION v3
+#define POSENC_VERSION v4
 
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define POSENC_EXCEPTIONS 1
