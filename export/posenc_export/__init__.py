@@ -204,8 +204,7 @@ def export(
     except (BadInput, ExportFailed) as error:
         if not isinstance(source, ModelFolder):
             raise
-        # it has its own inputs, and nobody but us may have chosen the length
-        raise type(error)(for_whole(error.message, is_sized)) from error
+        raise type(error)(for_whole(error.message)) from error
 
 
 @worded(in_python)

@@ -195,7 +195,9 @@ class ModelFolder:
             # a length counts samples, of which a place of the network takes many
             edge = PLACES * _receptive_field(self.config["conv_kernel"], self.config["conv_stride"])
             return max(USUAL_LENGTH, edge)
-        return min(max(USUAL_LENGTH, edge), _positions(said) or WIDEST)
+        positions = _positions(said) or WIDEST
+        # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
+        return min(max(USUAL_LENGTH, edge), positions // 2 if self.task.encoder else positions)
 
     @property
     def positions(self) -> int | None:

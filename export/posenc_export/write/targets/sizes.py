@@ -89,21 +89,10 @@ def advice(ports: Sequence[Port], sizes: Mapping[str, int]) -> str:
     return f"; {fewer}{OTHERS}, as {words[0]}"
 
 
-def for_whole(text: str, is_sized: bool) -> str:
-    """Return an error's text for a whole model: it takes no -i, and where nobody gave --max-len, what to give.
-
-    Args:
-        text: the text, as it is for a module.
-        is_sized: whether somebody said up to which length calls are tried.
-    """
+def for_whole(text: str) -> str:
+    """Return an error's text without advice on -i, which whole models do not take."""
     head, others, _ = text.partition(OTHERS)
-    text = head.removesuffix(", or ").removesuffix("; ") if others else re.sub(r"; leave .* in -i: .*", "", text)
-    shorter = re.search(r"keeps the graph to \w+ <= (\d+), but it must hold up to \d+", text)
-    return (
-        text
-        if is_sized or shorter is None
-        else f"{shorter[0]}, as many as it has by its config: give --max-len {shorter[1]}"
-    )
+    return head.removesuffix(", or ").removesuffix("; ") if others else re.sub(r"; leave .* in -i: .*", "", text)
 
 
 def most_terms(ports: Sequence[Port]) -> int:
