@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from posenc.libraries import replaced
 
+FIRST = "original_inv_freq"
+"""What rotary modules of transformers call their first frequencies, behind the kind of layer if there are several."""
+
 
 class EncoderCall(nn.Module):
     """A model without a cache.
@@ -100,9 +103,13 @@ def forget_lengths(model: nn.Module) -> None:
     if torch.compiler.is_exporting():
         return
     for module in model.modules():
-        if hasattr(module, "max_seq_len_cached") and hasattr(module, "original_inv_freq"):
-            module.max_seq_len_cached = module.original_max_seq_len
-            module.inv_freq = module.original_inv_freq
+        # one set of frequencies, or one for each kind of layer, whose names begin with the kind
+        for name in [name for name in vars(module).get("_buffers", ()) if name.endswith(FIRST)]:
+            before = name.removesuffix(FIRST)
+            if hasattr(module, f"{before}max_seq_len_cached"):
+                setattr(module, f"{before}max_seq_len_cached", module.original_max_seq_len)
+            # a copy: longrope writes the frequencies of a call into this tensor
+            setattr(module, f"{before}inv_freq", getattr(module, name).clone())
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from onnx import ModelProto, helper, numpy_helper
 from helpers.model_folders import MODELS
 from helpers.shared import Cli, Once
 from posenc_models import ModelFolder
+from posenc_models.whole.modules import DecoderCall
 
 HEADS, FEATURES = 2, 8
 
@@ -149,3 +150,45 @@ def test_a_model_with_dynamic_ntk_keeps_nothing_of_a_call(model: Path, tmp_path:
 
     for first in (2 * limit, 7, 3 * limit, limit + 1, limit - 2):
         torch.testing.assert_close(logits(theirs.module, first), logits(ours.module, first), rtol=0, atol=2e-4)
+
+
+DYNAMIC: dict[str, Any] = {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0}
+OF_LAYERS = {"sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0}, "full_attention": DYNAMIC}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("phi3", {}),
+        ("gemma3_text", {"max_position_embeddings": 32, "rope_parameters": OF_LAYERS}),
+        ("llama", {"max_position_embeddings": 32, "rope_parameters": DYNAMIC}),
+    ],
+)
+def test_a_short_call_is_the_same_behind_a_long_one(kind: str, said: dict[str, Any]) -> None:
+    """Rotary modules that change their frequencies by the length of a call keep those of the call before."""
+    config = transformers.AutoConfig.for_model(kind, **{**MODELS[kind].config, **said})
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    module = DecoderCall(model, ("input_ids",))
+
+    def logits(length: int) -> torch.Tensor:
+        with torch.no_grad():
+            past = [torch.zeros(1, HEADS, 0, FEATURES)] * 4
+            found: torch.Tensor = module(torch.arange(length)[None] % 30, *past)[0]
+        return found
+
+    first = logits(5)
+    long = logits(100)
+    assert torch.equal(logits(5), first)
+    assert torch.equal(logits(100), long)
+    # a cheap model of two layers says other things where all its frequencies change
+    assert not torch.allclose(long[:, :5], first, atol=1e-6)
+
+
+@pytest.mark.exhaustive  # an export and a proof take a minute
+def test_our_own_file_of_a_model_with_longrope_is_certified(cli: Cli, once: Once) -> None:
+    """The proof goes beyond the 64 tokens at which its frequencies change, and comes back."""
+    model = once("model-phi3", MODELS["phi3"].save)
+    words = ("--proof", "quick", "--runtime", "ort-cpu")
+    assert cli("export", "--model", str(model), "-f", "onnx", *words, "-o", "phi").exit_code == 0
+    result = cli("prove", "phi/model.onnx", "--model", str(model), *words)
+    assert (result.exit_code, result.output.startswith("passed")) == (0, True), result.output
