@@ -40,6 +40,7 @@ from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.unrecognised import moving, still_of
 from posenc_export.read.sections import sectioned
+from posenc_export.read.sights import sights_of, with_windows
 from posenc_export.read.starts import start_findings
 from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.read.values import Run
@@ -64,12 +65,14 @@ class Examining:
         bound: the error that counts as too large; None for the usual one.
         seconds: how long it may take; 0 for any.
         say: is called with the encodings, before it is known where they end.
+        windows: how many keys a config says that queries see: calls that show it are tried.
     """
 
     shown: str
     bound: float | None
     seconds: float
     say: Callable[[Inspection], None]
+    windows: tuple[int, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -108,6 +111,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         attentions=len(attentions),
         taken=roles,
         attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
+        sights=with_windows(graph, run, sights_of(run, attentions), how.windows, how.budget),
         stopped=_stopped(run, how),
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
