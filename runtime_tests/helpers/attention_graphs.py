@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -38,7 +39,7 @@ class Written:
         self.stored |= {"low": np.array(-1e9, np.float32), "scale": np.array(0.25, np.float32)}
         self.stored["words"] = rng.standard_normal((WORDS, HEADS * WIDTH)).astype(np.float32)
 
-    def add(self, operator: str, *inputs: str, **attributes: object) -> str:
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Add a node; return its output."""
         name = f"{operator}{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [f"{name}_"], name=name, **attributes))
@@ -88,7 +89,7 @@ class Written:
         made = self.add("MatMul", self.add("Softmax", scores, axis=-1), v)
         return self.add("Reshape", self.add("Transpose", made, perm=[0, 2, 1, 3]), "joined")
 
-    def save(self, path: Path, output: str) -> Path:
+    def save(self, path: Path, output: str, opset: int = 17) -> Path:
         """Write the file."""
         graph = helper.make_graph(
             self.nodes,
@@ -97,7 +98,7 @@ class Written:
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", "seq", HEADS * WIDTH])],
             [numpy_helper.from_array(array, name) for name, array in self.stored.items()],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
         onnx.checker.check_model(model)
         onnx.save(model, path)
         return path
@@ -174,3 +175,54 @@ def rotation(written: Written, theta: float = 10000.0) -> Callable[[str], str]:
         return written.add("Add", written.add("Mul", x, tables[0]), written.add("Mul", other, tables[1]))
 
     return turn
+
+
+def mixed_file(path: Path, *, is_mixed: bool, norm: bool = False, operator: bool = False) -> Path:
+    """Write a rotary attention whose heads are made by a Reshape alone, or by a Reshape and a Transpose.
+
+    Args:
+        path: of the file.
+        is_mixed: whether elements of several tokens lie in a row of a head.
+        norm: whether queries and keys are normed before they are turned.
+        operator: whether ONNX's own operator turns them.
+    """
+    written = Written()
+    x = written.begin()
+    turn = rotation(written)
+    written.stored["straight"] = np.array([1, HEADS, -1, WIDTH])
+    written.stored["ones"] = np.ones(WIDTH, np.float32)
+
+    def turned(rows: str) -> str:
+        heads = written.add("Reshape", rows, "straight" if is_mixed else "split")
+        heads = heads if is_mixed else written.add("Transpose", heads, perm=[0, 2, 1, 3])
+        heads = written.add("LayerNormalization", heads, "ones", axis=-1) if norm else heads
+        if operator:
+            ids = written.add("Expand", written.add("Unsqueeze", written.places, "a0"), written.add("Shape", "ids"))
+            return written.add("RotaryEmbedding", heads, "cos", "sin", ids)
+        return turn(heads)
+
+    def joined(heads: str) -> str:
+        """Return heads in the order in which elements lay before."""
+        if not is_mixed:
+            return heads
+        rows = written.add("Reshape", heads, "joined_rows")
+        return written.add("Transpose", written.add("Reshape", rows, "split"), perm=[0, 2, 1, 3])
+
+    written.stored["joined_rows"] = np.array([1, -1, HEADS * WIDTH])
+    q, k = (joined(turned(written.projected(x))) for _ in range(2))
+    return written.save(path, written.attend((q, k, written.heads(x))), 23 if operator else 17)
+
+
+def added_file(path: Path, *, is_mixed: bool) -> Path:
+    """Write an attention over tokens with learned positions, which are added along features where they are mixed."""
+    written = Written()
+    x = written.begin()
+    written.stored["positions"] = written.rng.standard_normal((written.rows, HEADS * WIDTH)).astype(np.float32)
+    rows = written.add("Gather", "positions", written.places)
+    if is_mixed:
+        length = written.add("Unsqueeze", written.add("Gather", written.add("Shape", x), "at1"), "a0")
+        written.stored |= {"batch": np.array([1]), "wide": np.array([HEADS * WIDTH])}
+        turned = written.add("Reshape", x, written.add("Concat", "batch", "wide", length, axis=0))
+        x = written.add("Transpose", turned, perm=[0, 2, 1])
+    x = written.add("Add", x, rows)
+    return written.save(path, written.attend(sides_of(written, x)))

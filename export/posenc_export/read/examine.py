@@ -38,6 +38,7 @@ from posenc_export.read.recognise.accounts import Account, accounts_of
 from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.tokens import mixed_tokens
 from posenc_export.read.recognise.unrecognised import moving, still_of
 from posenc_export.read.sections import sectioned
 from posenc_export.read.sights import sights_of, with_windows
@@ -116,6 +117,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts, named), *bad_numbers(run, named))
+    forms = (*forms, *mixed_tokens(run, named))
     if all(entry.form.family == "not recognised" for entry in named):
         forms = (*forms, *of_inputs(unsaid(graph)))
     forms = (*forms, *start_findings(graph, run, named, how.budget))

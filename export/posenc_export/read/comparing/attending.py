@@ -108,8 +108,8 @@ def _windows(inspection: Inspection, content: Mapping[str, object]) -> tuple[lis
         finding("parameter", sights[0].node, f"{layers_named([sight.layer for sight in sights])}: {words}")
         for words, sights in wrong.items()
     ]
-    apart = [f"{words} in {layers_named([sight.layer for sight in sights])}" for words, sights in unknown.items()]
-    return findings, [*apart, *others]
+    untold = [f"{words} in {layers_named([sight.layer for sight in sights])}" for words, sights in unknown.items()]
+    return findings, [*untold, *others]
 
 
 def _difference(sight: Sight, window: int | None, content: Mapping[str, object]) -> tuple[bool, str]:
