@@ -28,6 +28,7 @@ class Written:
     stored: dict[str, np.ndarray] = field(default_factory=dict)
     gap: str = ""
     places: str = ""
+    more: list[onnx.ValueInfoProto] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -94,11 +95,12 @@ class Written:
         graph = helper.make_graph(
             self.nodes,
             "main",
-            [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "seq"])],
+            [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "seq"]), *self.more],
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", "seq", HEADS * WIDTH])],
             [numpy_helper.from_array(array, name) for name, array in self.stored.items()],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         onnx.checker.check_model(model)
         onnx.save(model, path)
         return path
@@ -226,3 +228,15 @@ def added_file(path: Path, *, is_mixed: bool) -> Path:
         x = written.add("Transpose", turned, perm=[0, 2, 1])
     x = written.add("Add", x, rows)
     return written.save(path, written.attend(sides_of(written, x)))
+
+
+def operator_file(path: Path, domain: str, name: str, shape: list[int | str]) -> Path:
+    """Write an attention whose queries and keys an operator turns, at positions that come in under a name."""
+    written = Written()
+    x = written.begin()
+    rotation(written)
+    written.more.append(helper.make_tensor_value_info(name, TensorProto.INT64, shape))
+    tables = ("cos", "sin", name) if domain == "" else (name, "cos", "sin")
+    q, k, v = sides_of(written, x)
+    q, k = (written.add("RotaryEmbedding", side, *tables, domain=domain) for side in (q, k))
+    return written.save(path, written.attend((q, k, v)), 23 if domain == "" else 17)
