@@ -46,6 +46,8 @@ PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
+COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
+"""What is said of a model whose positions are counted."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class ModelFolder:
         experts: how many of them the experts of a layer hold, which are one weight when the model is loaded.
         by_weight: whether its reference in float64 widens one weight after the other, and does not hold all.
         quantize: what the weights of linear layers are rounded to; None for nothing.
+        counted: whether positions are counted from the mask, and do not go in.
     """
 
     path: Path
@@ -100,6 +103,7 @@ class ModelFolder:
     experts: int = 0
     by_weight: bool = False
     quantize: Quantize | None = None
+    counted: bool = False
 
     @classmethod
     def load(
@@ -230,6 +234,11 @@ class ModelFolder:
         said, two = _said(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = _ports(model, self.dtype, self.task.inputs, takes)
+        # several positions a token are of images, which no mask counts
+        counted = self.counted and "attention_mask" in filled and filled.get("position_ids", "").count(",") == 1
+        if counted:
+            del filled["position_ids"]
+            notes = [*notes, COUNTED]
         past = _cached(model, self)
         parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
         names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
@@ -239,7 +248,7 @@ class ModelFolder:
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
-        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled))
+        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted)
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         positions = _positions(said)
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)

@@ -41,15 +41,19 @@ class DecoderCall(nn.Module):
     Args:
         model: the model.
         inputs: the names of its other arguments, in the order in which tensors come.
+        counts: whether positions count the tokens that the mask leaves in: without any, it would count the cache's.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, inputs: Sequence[str], counts: bool = False) -> None:
         super().__init__()
-        self.model, self.inputs = model, tuple(inputs)
+        self.model, self.inputs, self.counts = model, tuple(inputs), counts
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features)."""
         named = dict(zip(self.inputs, tensors, strict=False))
+        if self.counts:
+            every = (named["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+            named["position_ids"] = every[:, -named["input_ids"].shape[1] :]
         past = tensors[len(self.inputs) :]
         forget_lengths(self.model)
         with heads_shared():

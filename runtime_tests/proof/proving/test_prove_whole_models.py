@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -192,3 +193,65 @@ def test_our_own_file_of_a_model_with_longrope_is_certified(cli: Cli, once: Once
     assert cli("export", "--model", str(model), "-f", "onnx", *words, "-o", "phi").exit_code == 0
     result = cli("prove", "phi/model.onnx", "--model", str(model), *words)
     assert (result.exit_code, result.output.startswith("passed")) == (0, True), result.output
+
+
+def without_positions(file: Path, of_mask: bool) -> ModelProto:
+    """Return a graph that counts its positions itself, from the mask or from the length of the cache."""
+    model = onnx.load(file)
+    graph = model.graph
+    del graph.input[next(i for i, value in enumerate(graph.input) if value.name == "position_ids")]
+    numbers = {"c_0": [0], "c_1": [1], "c_end": [2**31], "c_axis": 1, "c_one": 1, "c_none": 0}
+    for name, number in numbers.items():
+        graph.initializer.append(numpy_helper.from_array(np.array(number, np.int64), name))
+    length = [
+        helper.make_node("Shape", ["input_ids"], ["c_seq"], start=1, end=2),
+        helper.make_node("Neg", ["c_seq"], ["c_first"]),
+    ]
+    if of_mask:
+        counting = [
+            helper.make_node("CumSum", ["attention_mask", "c_axis"], ["c_sum"]),
+            helper.make_node("Sub", ["c_sum", "c_one"], ["c_less"]),
+            helper.make_node("Max", ["c_less", "c_none"], ["c_every"]),
+        ]
+    else:
+        counting = [
+            helper.make_node("Shape", ["attention_mask"], ["c_shape"]),
+            helper.make_node("Shape", ["attention_mask"], ["c_total"], start=1, end=2),
+            helper.make_node("Squeeze", ["c_total"], ["c_count"]),
+            helper.make_node("Range", ["c_none", "c_count", "c_one"], ["c_range"]),
+            helper.make_node("Expand", ["c_range", "c_shape"], ["c_every"]),
+        ]
+    cut = helper.make_node("Slice", ["c_every", "c_first", "c_end", "c_1"], ["position_ids"])
+    nodes = [*length, *counting, cut, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def test_positions_that_a_module_counts_are_those_that_generate_gives(model: Path) -> None:
+    """On the left, padding is not counted; behind a cache, what that has is."""
+    given, counted = (
+        replace(ModelFolder.load(model), exact=False, counted=is_counted).build() for is_counted in (False, True)
+    )
+    assert [text.partition(":")[0] for text in counted.inputs[:2]] == ["input_ids", "attention_mask"]
+    assert any("count the tokens that the mask leaves in" in note for note in counted.notes)
+    past = [torch.randn(2, HEADS, 3, FEATURES) for _ in range(4)]
+    ids, mask = torch.tensor([[5, 9], [7, 3]]), torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        expected = given.module(ids, mask, torch.tensor([[3, 4], [1, 2]]), *past)
+        actual = counted.module(ids, mask, *past)
+    assert all(map(torch.equal, actual, expected))
+
+
+@pytest.mark.exhaustive  # a proof each
+@pytest.mark.parametrize("of_mask", [True, False])
+def test_a_file_without_positions_counts_them_from_its_mask(
+    cli: Cli, file: Path, model: Path, tmp_path: Path, of_mask: bool
+) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(without_positions(file, of_mask), path)
+    words = ("--model", str(model), "--proof", "quick", "--runtime", "ort-cpu")
+    result = cli("prove", str(path), *words)
+    assert result.exit_code == int(not of_mask), result.output
+    assert "note: no positions go in: they count the tokens that the mask leaves in" in result.output
+    assert of_mask or "padded-left" in result.output
