@@ -48,6 +48,8 @@ USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
 """What is said of a model whose positions are counted."""
+LAST = "logits are those of the last token alone: what the model says of the others is not compared"
+"""What is said of a model that gives no others."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class ModelFolder:
         by_weight: whether its reference in float64 widens one weight after the other, and does not hold all.
         quantize: what the weights of linear layers are rounded to; None for nothing.
         counted: whether positions are counted from the mask, and do not go in.
+        last: whether logits are those of the last token alone.
     """
 
     path: Path
@@ -104,6 +107,7 @@ class ModelFolder:
     by_weight: bool = False
     quantize: Quantize | None = None
     counted: bool = False
+    last: bool = False
 
     @classmethod
     def load(
@@ -239,6 +243,8 @@ class ModelFolder:
         if counted:
             del filled["position_ids"]
             notes = [*notes, COUNTED]
+        if self.last and not two:
+            notes = [*notes, LAST]
         past = _cached(model, self)
         parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
         names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
@@ -248,7 +254,7 @@ class ModelFolder:
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
-        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted)
+        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted, self.last)
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         positions = _positions(said)
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)

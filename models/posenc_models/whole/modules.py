@@ -42,14 +42,18 @@ class DecoderCall(nn.Module):
         model: the model.
         inputs: the names of its other arguments, in the order in which tensors come.
         counts: whether positions count the tokens that the mask leaves in: without any, it would count the cache's.
+        last: whether it gives the logits of the last token alone.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str], counts: bool = False) -> None:
+    def __init__(self, model: nn.Module, inputs: Sequence[str], counts: bool = False, last: bool = False) -> None:
         super().__init__()
-        self.model, self.inputs, self.counts = model, tuple(inputs), counts
+        self.model, self.inputs, self.counts, self.last = model, tuple(inputs), counts, last
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features)."""
+        """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features).
+
+        Of the last token alone, logits are (batch, 1, vocabulary).
+        """
         named = dict(zip(self.inputs, tensors, strict=False))
         if self.counts:
             every = (named["attention_mask"].cumsum(-1) - 1).clamp(min=0)
@@ -58,7 +62,7 @@ class DecoderCall(nn.Module):
         forget_lengths(self.model)
         with heads_shared():
             output = self.model(**named, past_key_values=cache_of(past), use_cache=True, return_dict=True)
-        return (output.logits, *key_values(output.past_key_values))
+        return (output.logits[:, -1:] if self.last else output.logits, *key_values(output.past_key_values))
 
 
 class DecoderOfEncoder(nn.Module):

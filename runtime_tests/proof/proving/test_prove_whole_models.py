@@ -255,3 +255,24 @@ def test_a_file_without_positions_counts_them_from_its_mask(
     assert result.exit_code == int(not of_mask), result.output
     assert "note: no positions go in: they count the tokens that the mask leaves in" in result.output
     assert of_mask or "padded-left" in result.output
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("place", [-1, 0])
+def test_logits_of_the_last_token_alone_are_proved(
+    cli: Cli, file: Path, model: Path, tmp_path: Path, place: int
+) -> None:
+    """Builders cut the others off before the head, which is most of the work of a prompt."""
+    graph = onnx.load(file)
+    (logits,) = [value for value in graph.graph.output if value.name == "logits"]
+    for node in graph.graph.node:
+        node.output[:] = ["every" if name == "logits" else name for name in node.output]
+    for name, number in {"c_place": [place], "c_1": [1]}.items():
+        graph.graph.initializer.append(numpy_helper.from_array(np.array(number, np.int64), name))
+    graph.graph.node.append(helper.make_node("Gather", ["every", "c_place"], ["logits"], axis=1))
+    logits.type.tensor_type.shape.dim[1].CopyFrom(onnx.TensorShapeProto.Dimension(dim_value=1))
+    path = tmp_path / "model.onnx"
+    onnx.save(graph, path)
+    result = cli("prove", str(path), "--model", str(model), "--proof", "quick", "--runtime", "ort-cpu")
+    assert result.exit_code == int(place != -1), result.output
+    assert "note: logits are those of the last token alone" in result.output

@@ -108,7 +108,7 @@ def prove_source(
     # files of other programs compute positions as the model does
     source = against
     if isinstance(against, ModelFolder):
-        folder = replace(against, exact=False, counted=_is_counted(file))
+        folder = replace(against, exact=False, counted=_is_counted(file), last=_is_of_the_last(file))
         source = fit_memory(folder, noted.announce).graph(file.path.stem)
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
@@ -146,6 +146,15 @@ def _is_counted(file: SourceFile) -> bool:
     whole = {identifier(value.name) for value in read_foreign(file.path).inputs if value.dtype in INTEGERS}
     renamed = {file.names.get(name, name) for name in whole}
     return "attention_mask" in renamed and renamed <= {"input_ids", "attention_mask"}
+
+
+def _is_of_the_last(file: SourceFile) -> bool:
+    """Return whether a file gives the logits of one token, whatever the length of a call."""
+    named = {
+        file.names.get(value.name, identifier(value.name)): value.axes for value in read_foreign(file.path).outputs
+    }
+    axes = named.get("logits")
+    return axes is not None and len(axes) == 3 and axes[1] == 1
 
 
 def _end_of(path: Path, memory: float) -> int | None:
