@@ -39,7 +39,8 @@ class InspectOptions:
         memory: GiB that it may take.
         positions: names of inputs that hold positions; without them, every input is tried.
         masks: names of inputs that are masks.
-        windows: how many keys queries are to see: calls of as many are tried. A config takes the place of it.
+        windows: how many keys queries are to see: longer calls are tried, which show how many they are. None: nobody
+            asks. A config takes the place of it.
         begun: is called with what the file is, as soon as that is read.
     """
 
@@ -48,7 +49,7 @@ class InspectOptions:
     memory: float = 4.0
     positions: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
-    windows: tuple[int, ...] = ()
+    windows: tuple[int, ...] | None = None
     begun: Callable[[Inspection], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -138,7 +139,7 @@ def _read(path: Path, options: InspectOptions) -> Inspection:
         seconds=options.timeout,
         placed=list(options.positions),
         masks=list(options.masks),
-        windows=list(options.windows),
+        windows=None if options.windows is None else list(options.windows),
     )
     child = Child([*PROGRAM, json.dumps(request)])
     try:
