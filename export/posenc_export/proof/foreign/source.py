@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Against: TypeAlias = "str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]"
 """A source of an export, or the path of an ONNX file."""
 ONNX = ".onnx"
+TEXT = frozenset(("input_ids", "attention_mask"))
+"""The integers that go into a language model that counts its positions itself, by the names that tasks have."""
 SECONDS = 30.0
 """How long the end of a file is looked for before it is proved."""
 
@@ -145,7 +147,7 @@ def _is_counted(file: SourceFile) -> bool:
     """Return whether nothing that comes into a file can hold positions: it counts them from its mask, or its cache."""
     whole = {identifier(value.name) for value in read_foreign(file.path).inputs if value.dtype in INTEGERS}
     renamed = {file.names.get(name, name) for name in whole}
-    return "attention_mask" in renamed and renamed <= {"input_ids", "attention_mask"}
+    return renamed == TEXT
 
 
 def _is_of_the_last(file: SourceFile) -> bool:
