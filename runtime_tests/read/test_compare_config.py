@@ -36,7 +36,8 @@ def said(folder: Path, config: dict[str, Any], *encodings: FoundEncoding, attent
     """The names and the words of what is found."""
     (folder / "config.json").write_text(json.dumps(config))
     findings, _ = compare_config(inspection(*encodings, attentions=attentions), folder)
-    return [(finding.name, finding.detail) for finding in findings]
+    # windows are no matter here: test_attending has them
+    return [(finding.name, finding.detail) for finding in findings if finding.name != "not-compared"]
 
 
 @pytest.mark.parametrize(

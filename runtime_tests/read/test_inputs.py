@@ -9,6 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import posenc_export
+from helpers.attention_graphs import operator_file
 from helpers.foreign.files import foreign_files
 from helpers.foreign.read import inspected
 from helpers.graph_files import written
@@ -151,3 +153,16 @@ def test_ids_that_are_changed_before_their_look_up_lie_in_its_table(how: str, tm
     ids = input_values(made, {"input_ids": "tokens"}, {"sequence": 13}, {}, 4096)["input_ids"]
     assert isinstance(ids, Position)
     assert ids.array.max() < 64
+
+
+@pytest.mark.parametrize("name", ["position_ids", "offsets_of_nobody", "foo", "zzz"])
+@pytest.mark.parametrize(
+    ("domain", "shape"), [("", ["batch", "seq"]), ("com.microsoft", ["batch", "seq"]), ("com.microsoft", [1])]
+)
+def test_positions_that_an_operator_takes_have_their_end(
+    tmp_path: Path, domain: str, shape: list[int | str], name: str
+) -> None:
+    """The operator says what they are, whatever they are called: tokens at random would be refused early."""
+    found = posenc_export.inspect(operator_file(tmp_path / "model.onnx", domain, name, shape))
+    assert [(end.last_right, end.beyond) for end in found.ends] == [(128, "refuses")]
+    assert [encoding.positions for encoding in found.encodings] == [name]

@@ -101,10 +101,10 @@ def test_a_whole_file_has_all_parts_of_its_model(tmp_path: Path) -> None:
     assert len(said(tmp_path, T5, inspection(attentions=2))) == 1  # a part, whichever it is, without its bias
 
 
-def test_a_rotary_table_that_is_too_short_is_a_warning(tmp_path: Path) -> None:
-    """A file may be made for fewer positions than its model, where it refuses what is longer."""
+def test_a_rotary_table_that_is_shorter_than_its_model_is_an_error(tmp_path: Path) -> None:
+    """Also where it refuses what is longer: texts that the model takes cannot be read."""
     short = replace(rotary(range(2)), rows=512)
-    assert [(name, severity) for name, severity, _ in said(tmp_path, LLAMA, inspection(short))] == [("ends", "warning")]
+    assert [(name, severity) for name, severity, _ in said(tmp_path, LLAMA, inspection(short))] == [("ends", "error")]
 
 
 def test_positions_that_count_what_a_mask_leaves_out(tmp_path: Path) -> None:

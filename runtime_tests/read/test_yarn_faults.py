@@ -29,7 +29,8 @@ CONFIG = {
     "num_key_value_heads": 1,
     "head_dim": WIDTH,
     "num_hidden_layers": 1,
-    "max_position_embeddings": 262144,
+    # as many as the tables here have rows: 262144 of the real model
+    "max_position_embeddings": ROWS,
     "rope_parameters": {"rope_type": "yarn", "rope_theta": THETA, **SCALING},
 }
 

@@ -27,6 +27,7 @@ class ReadRequest(TypedDict):
         seconds: how long it may take.
         placed: inputs that hold positions, as a caller says.
         masks: inputs that are masks.
+        windows: how many keys a config says that queries see; None without a config.
     """
 
     file: str
@@ -36,6 +37,7 @@ class ReadRequest(TypedDict):
     seconds: float
     placed: list[str]
     masks: list[str]
+    windows: list[int] | None
 
 
 def main(request: ReadRequest) -> None:
@@ -65,7 +67,8 @@ def _inspect(pipe: BinaryIO, request: ReadRequest) -> None:
         from posenc_export.read.inputs import said
 
         graph = said(graph, tuple(request["placed"]), tuple(request["masks"]))
-        how = Examining(request["shown"], request["bound"], request["seconds"], say_known)
+        windows = None if request["windows"] is None else tuple(request["windows"])
+        how = Examining(request["shown"], request["bound"], request["seconds"], say_known, windows)
         inspection = examine(graph, facts, how)
     except ValueError as error:
         check_machine(error)

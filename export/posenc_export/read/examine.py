@@ -23,6 +23,7 @@ from posenc_export.read.inspection import (
     GraphInput,
     Inspection,
     NotJudged,
+    Sight,
 )
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.feeds import looked_up
@@ -38,8 +39,10 @@ from posenc_export.read.recognise.accounts import Account, accounts_of
 from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.tokens import mixed_tokens
 from posenc_export.read.recognise.unrecognised import moving, still_of
 from posenc_export.read.sections import sectioned
+from posenc_export.read.sights import sights_of, with_windows
 from posenc_export.read.starts import start_findings
 from posenc_export.read.unread import Stop, stop_of, unread_of, untaken_of
 from posenc_export.read.values import Run
@@ -64,12 +67,14 @@ class Examining:
         bound: the error that counts as too large; None for the usual one.
         seconds: how long it may take; 0 for any.
         say: is called with the encodings, before it is known where they end.
+        windows: how many keys a config says that queries see: calls that show it are tried. None without a config.
     """
 
     shown: str
     bound: float | None
     seconds: float
     say: Callable[[Inspection], None]
+    windows: tuple[int, ...] | None = None
 
     @property
     def budget(self) -> Budget:
@@ -108,10 +113,12 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         attentions=len(attentions),
         taken=roles,
         attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
+        sights=_sights(graph, run, attentions, how),
         stopped=_stopped(run, how),
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts, named), *bad_numbers(run, named))
+    forms = (*forms, *mixed_tokens(run, named))
     if all(entry.form.family == "not recognised" for entry in named):
         forms = (*forms, *of_inputs(unsaid(graph)))
     forms = (*forms, *start_findings(graph, run, named, how.budget))
@@ -216,6 +223,12 @@ def _judged(
     findings += unjudged_findings([*others, *(unmeasured if is_strict else ())], is_strict)
     every = (*not_judged_of(inspection), *places, *unmeasured)
     return replace(inspection, findings=tuple(findings), not_judged=every)
+
+
+def _sights(graph: Graph, run: Run, attentions: Sequence[int], how: Examining) -> tuple[Sight, ...]:
+    """Return which keys attentions see; of how many they are is looked for where somebody asks."""
+    sights = sights_of(run, attentions)
+    return sights if how.windows is None else with_windows(graph, run, sights, how.windows, how.budget)
 
 
 def _attended(number: int, account: Account, run: Run) -> Attended:

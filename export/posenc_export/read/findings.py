@@ -276,3 +276,26 @@ _finding(
         example="a config.json of a model type of somebody's own, whose rope_scaling has a key that nobody knows",
     ),
 )
+_finding(
+    "not-compared",
+    "note",
+    Words(
+        code="PE222",
+        asks="Was the file held against all that the config says of attention?",
+        failure="The named settings change what attention computes, and inspect does not look for them in the graph",
+        remedy="Hold the file against its model, which compares what it computes: posenc prove FILE --model FOLDER.",
+        example="attn_logit_softcapping of Gemma 2, or a window that is wider than the longest call that was tried",
+    ),
+)
+_finding(
+    "mixed-tokens",
+    "error",
+    Words(
+        code="PE223",
+        asks="Does each row of positions meet the features of one token, in every head?",
+        failure="Heads and tokens are mixed: the place at which a token stands depends on its head, and on the length",
+        remedy="Split heads by Reshape to [batch, length, heads, features] and Transpose after it; a Reshape alone to "
+        "[batch, heads, length, features] takes elements of several tokens for one.",
+        example="a rotary operator on three axes whose heads were made by a Reshape without a Transpose",
+    ),
+)

@@ -26,6 +26,8 @@ TRIED = 4
 """Inputs that are tried as positions, at most."""
 COORDINATES = 4
 """How many coordinates a place has at most."""
+UNTOLD: tuple[Role, ...] = ("tokens", "types", "length", "flag")
+"""Roles of inputs that are taken for them by their element type: an operator takes such positions as they come."""
 LOOKUPS = ("Gather", "GatherND", "GatherBlockQuantized", "GatherElements")
 SIZES = ("Shape", "Size")
 USES: Mapping[str, tuple[str, ...]] = {
@@ -72,13 +74,13 @@ def taken(graph: Graph, budget: Budget) -> tuple[Graph, Run, tuple[Taken, ...]]:
     named: list[Named] | None = None
     for item in list(_candidates(graph, given))[:TRIED]:
         named = encodings_of(run) if named is None else named
-        if _evident(run, named, item.name):
-            if roles_of(graph)[item.name] == "places":
+        role = roles_of(graph)[item.name]
+        if role == "places" or (_evident(run, named, item.name) and role not in UNTOLD):
+            if role == "places" and _evident(run, named, item.name):
                 decided[item.name] = NUMBERS
             continue
-        if roles_of(graph)[item.name] == "places":
-            continue
-        other = replace(graph, roles={**graph.roles, item.name: "places"})
+        # a number of its own is where positions begin
+        other = replace(graph, roles={**graph.roles, item.name: "before" if item.shape == (1,) else "places"})
         tried = first_run(other, budget)
         if tried.stopped is None or run.stopped is not None:
             found = encodings_of(tried)

@@ -39,6 +39,8 @@ class InspectOptions:
         memory: GiB that it may take.
         positions: names of inputs that hold positions; without them, every input is tried.
         masks: names of inputs that are masks.
+        windows: how many keys queries are to see: longer calls are tried, which show how many they are. None: nobody
+            asks. A config takes the place of it.
         begun: is called with what the file is, as soon as that is read.
     """
 
@@ -47,6 +49,7 @@ class InspectOptions:
     memory: float = 4.0
     positions: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
+    windows: tuple[int, ...] | None = None
     begun: Callable[[Inspection], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -74,7 +77,7 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
         check_file(against)
         # the file before may call its inputs otherwise
         before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=()))
-    inspection = _read(path, options)
+    inspection = _read(path, options if config is None else replace(options, windows=_windows_in(config)))
     findings, compared = list(inspection.findings), []
     if before is not None and against is not None:
         from posenc_export.read.comparing.against import compare_files
@@ -99,6 +102,13 @@ def _turns_values(config: Path) -> bool:
         return load_config(config).get("rotary_value") is True
     except ValueError:  # the comparison says what is wrong with it
         return False
+
+
+def _windows_in(config: Path) -> tuple[int, ...]:
+    """Return how many keys a config lets queries see, so that calls of as many are tried."""
+    from posenc_export.read.comparing.attending import windows_in
+
+    return windows_in(config)
 
 
 def _rank(entry: Finding) -> tuple[int, str]:
@@ -129,6 +139,7 @@ def _read(path: Path, options: InspectOptions) -> Inspection:
         seconds=options.timeout,
         placed=list(options.positions),
         masks=list(options.masks),
+        windows=None if options.windows is None else list(options.windows),
     )
     child = Child([*PROGRAM, json.dumps(request)])
     try:

@@ -186,6 +186,25 @@ class Attended:
 
 
 @dataclass(frozen=True)
+class Sight:
+    """Which keys the queries of an attention see.
+
+    Args:
+        layer: the number of the attention.
+        node: its node.
+        later: whether a query sees keys behind its own place; None where that is not known.
+        window: how many keys it sees, its own among them; None where no call that was tried hides an earlier one.
+        tried: how many keys that call had; 0 where nothing is known of windows.
+    """
+
+    layer: int
+    node: str
+    later: bool | None
+    window: int | None
+    tried: int
+
+
+@dataclass(frozen=True)
 class End:
     """Where the right positions of a file end.
 
@@ -286,6 +305,7 @@ class Inspection:
         ends: where right positions end.
         attentions: how many attentions there are, after which layers are counted.
         attended: of each, what is turned, in a file that turns anything.
+        sights: which keys the queries of each see.
         missing: files of external data that are not there.
         stopped: where reading the graph stopped, in words; empty where it went through.
         findings: the gravest first.
@@ -302,6 +322,7 @@ class Inspection:
     ends: tuple[End, ...] = ()
     attentions: int = 0
     attended: tuple[Attended, ...] = ()
+    sights: tuple[Sight, ...] = ()
     taken: tuple[Taken, ...] = ()
     missing: tuple[str, ...] = ()
     stopped: str = ""

@@ -61,6 +61,10 @@ PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
+COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
+"""What is said of a model whose positions are counted."""
+LAST = "logits are those of the last token alone: what the model says of the others is not compared"
+"""What is said of a model that gives no others."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class ModelFolder:
         quantize: what the weights of linear layers are rounded to; None for nothing.
         allow_unused: whether weights may lie in the folder that nothing in the model reads.
         adapter: the folder of a LoRA that is merged into the weights; None for none.
+        counted: whether positions are counted from the mask, and do not go in.
+        last: whether logits are those of the last token alone.
     """
 
     contents: Contents
@@ -113,6 +119,8 @@ class ModelFolder:
     quantize: Quantize | None = None
     allow_unused: bool = False
     adapter: Path | None = None
+    counted: bool = False
+    last: bool = False
 
     @classmethod
     def load(
@@ -271,6 +279,13 @@ class ModelFolder:
         said, two = _said(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = _ports(model, self.dtype, self.task.inputs, takes)
+        # several positions a token are of images, which no mask counts
+        counted = self.counted and "attention_mask" in filled and filled.get("position_ids", "").count(",") == 1
+        if counted:
+            del filled["position_ids"]
+            notes = [*notes, COUNTED]
+        if self.last and not two:
+            notes = [*notes, LAST]
         past = _cached(model, self)
         parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
         names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
@@ -280,7 +295,7 @@ class ModelFolder:
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
-        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled))
+        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted, self.last)
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         positions = _positions(said)
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from posenc.libraries import replaced
 
+FIRST = "original_inv_freq"
+"""What rotary modules of transformers call their first frequencies, behind the kind of layer if there are several."""
+
 
 class EncoderCall(nn.Module):
     """A model without a cache.
@@ -38,20 +41,28 @@ class DecoderCall(nn.Module):
     Args:
         model: the model.
         inputs: the names of its other arguments, in the order in which tensors come.
+        counts: whether positions count the tokens that the mask leaves in: without any, it would count the cache's.
+        last: whether it gives the logits of the last token alone.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, inputs: Sequence[str], counts: bool = False, last: bool = False) -> None:
         super().__init__()
-        self.model, self.inputs = model, tuple(inputs)
+        self.model, self.inputs, self.counts, self.last = model, tuple(inputs), counts, last
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features)."""
+        """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features).
+
+        Of the last token alone, logits are (batch, 1, vocabulary).
+        """
         named = dict(zip(self.inputs, tensors, strict=False))
+        if self.counts:
+            every = (named["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+            named["position_ids"] = every[:, -named["input_ids"].shape[1] :]
         past = tensors[len(self.inputs) :]
         forget_lengths(self.model)
         with heads_shared():
             output = self.model(**named, past_key_values=cache_of(past), use_cache=True, return_dict=True)
-        return (output.logits, *key_values(output.past_key_values))
+        return (output.logits[:, -1:] if self.last else output.logits, *key_values(output.past_key_values))
 
 
 class DecoderOfEncoder(nn.Module):
@@ -100,9 +111,13 @@ def forget_lengths(model: nn.Module) -> None:
     if torch.compiler.is_exporting():
         return
     for module in model.modules():
-        if hasattr(module, "max_seq_len_cached") and hasattr(module, "original_inv_freq"):
-            module.max_seq_len_cached = module.original_max_seq_len
-            module.inv_freq = module.original_inv_freq
+        # one set of frequencies, or one for each kind of layer, whose names begin with the kind
+        for name in [name for name in vars(module).get("_buffers", ()) if name.endswith(FIRST)]:
+            before = name.removesuffix(FIRST)
+            if hasattr(module, f"{before}max_seq_len_cached"):
+                setattr(module, f"{before}max_seq_len_cached", module.original_max_seq_len)
+            # a copy: longrope writes the frequencies of a call into this tensor
+            setattr(module, f"{before}inv_freq", getattr(module, name).clone())
 
 
 @contextmanager

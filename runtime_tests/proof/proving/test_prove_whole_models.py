@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -16,6 +17,7 @@ from onnx import ModelProto, helper, numpy_helper
 from helpers.model_folders import MODELS
 from helpers.shared import Cli, Once
 from posenc_models import ModelFolder
+from posenc_models.whole.modules import DecoderCall
 
 HEADS, FEATURES = 2, 8
 
@@ -149,3 +151,128 @@ def test_a_model_with_dynamic_ntk_keeps_nothing_of_a_call(model: Path, tmp_path:
 
     for first in (2 * limit, 7, 3 * limit, limit + 1, limit - 2):
         torch.testing.assert_close(logits(theirs.module, first), logits(ours.module, first), rtol=0, atol=2e-4)
+
+
+DYNAMIC: dict[str, Any] = {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0}
+OF_LAYERS = {"sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0}, "full_attention": DYNAMIC}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("phi3", {}),
+        ("gemma3_text", {"max_position_embeddings": 32, "rope_parameters": OF_LAYERS}),
+        ("llama", {"max_position_embeddings": 32, "rope_parameters": DYNAMIC}),
+    ],
+)
+def test_a_short_call_is_the_same_behind_a_long_one(kind: str, said: dict[str, Any]) -> None:
+    """Rotary modules that change their frequencies by the length of a call keep those of the call before."""
+    config = transformers.AutoConfig.for_model(kind, **{**MODELS[kind].config, **said})
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    module = DecoderCall(model, ("input_ids",))
+
+    def logits(length: int) -> torch.Tensor:
+        with torch.no_grad():
+            past = [torch.zeros(1, HEADS, 0, FEATURES)] * 4
+            found: torch.Tensor = module(torch.arange(length)[None] % 30, *past)[0]
+        return found
+
+    first = logits(5)
+    long = logits(100)
+    assert torch.equal(logits(5), first)
+    assert torch.equal(logits(100), long)
+    # a cheap model of two layers says other things where all its frequencies change
+    assert not torch.allclose(long[:, :5], first, atol=1e-6)
+
+
+@pytest.mark.exhaustive  # an export and a proof take a minute
+def test_our_own_file_of_a_model_with_longrope_is_certified(cli: Cli, once: Once) -> None:
+    """The proof goes beyond the 64 tokens at which its frequencies change, and comes back."""
+    model = once("model-phi3", MODELS["phi3"].save)
+    words = ("--proof", "quick", "--runtime", "ort-cpu")
+    assert cli("export", "--model", str(model), "-f", "onnx", *words, "-o", "phi").exit_code == 0
+    result = cli("prove", "phi/model.onnx", "--model", str(model), *words)
+    assert (result.exit_code, result.output.startswith("passed")) == (0, True), result.output
+
+
+def without_positions(file: Path, of_mask: bool) -> ModelProto:
+    """Return a graph that counts its positions itself, from the mask or from the length of the cache."""
+    model = onnx.load(file)
+    graph = model.graph
+    del graph.input[next(i for i, value in enumerate(graph.input) if value.name == "position_ids")]
+    numbers = {"c_0": [0], "c_1": [1], "c_end": [2**31], "c_axis": 1, "c_one": 1, "c_none": 0}
+    for name, number in numbers.items():
+        graph.initializer.append(numpy_helper.from_array(np.array(number, np.int64), name))
+    length = [
+        helper.make_node("Shape", ["input_ids"], ["c_seq"], start=1, end=2),
+        helper.make_node("Neg", ["c_seq"], ["c_first"]),
+    ]
+    if of_mask:
+        counting = [
+            helper.make_node("CumSum", ["attention_mask", "c_axis"], ["c_sum"]),
+            helper.make_node("Sub", ["c_sum", "c_one"], ["c_less"]),
+            helper.make_node("Max", ["c_less", "c_none"], ["c_every"]),
+        ]
+    else:
+        counting = [
+            helper.make_node("Shape", ["attention_mask"], ["c_shape"]),
+            helper.make_node("Shape", ["attention_mask"], ["c_total"], start=1, end=2),
+            helper.make_node("Squeeze", ["c_total"], ["c_count"]),
+            helper.make_node("Range", ["c_none", "c_count", "c_one"], ["c_range"]),
+            helper.make_node("Expand", ["c_range", "c_shape"], ["c_every"]),
+        ]
+    cut = helper.make_node("Slice", ["c_every", "c_first", "c_end", "c_1"], ["position_ids"])
+    nodes = [*length, *counting, cut, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def test_positions_that_a_module_counts_are_those_that_generate_gives(model: Path) -> None:
+    """On the left, padding is not counted; behind a cache, what that has is."""
+    given, counted = (
+        replace(ModelFolder.load(model), exact=False, counted=is_counted).build() for is_counted in (False, True)
+    )
+    assert [text.partition(":")[0] for text in counted.inputs[:2]] == ["input_ids", "attention_mask"]
+    assert any("count the tokens that the mask leaves in" in note for note in counted.notes)
+    past = [torch.randn(2, HEADS, 3, FEATURES) for _ in range(4)]
+    ids, mask = torch.tensor([[5, 9], [7, 3]]), torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        expected = given.module(ids, mask, torch.tensor([[3, 4], [1, 2]]), *past)
+        actual = counted.module(ids, mask, *past)
+    assert all(map(torch.equal, actual, expected))
+
+
+@pytest.mark.exhaustive  # a proof each
+@pytest.mark.parametrize("of_mask", [True, False])
+def test_a_file_without_positions_counts_them_from_its_mask(
+    cli: Cli, file: Path, model: Path, tmp_path: Path, of_mask: bool
+) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(without_positions(file, of_mask), path)
+    words = ("--model", str(model), "--proof", "quick", "--runtime", "ort-cpu")
+    result = cli("prove", str(path), *words)
+    assert result.exit_code == int(not of_mask), result.output
+    assert "note: no positions go in: they count the tokens that the mask leaves in" in result.output
+    assert of_mask or "padded-left" in result.output
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("place", [-1, 0])
+def test_logits_of_the_last_token_alone_are_proved(
+    cli: Cli, file: Path, model: Path, tmp_path: Path, place: int
+) -> None:
+    """Builders cut the others off before the head, which is most of the work of a prompt."""
+    graph = onnx.load(file)
+    (logits,) = [value for value in graph.graph.output if value.name == "logits"]
+    for node in graph.graph.node:
+        node.output[:] = ["every" if name == "logits" else name for name in node.output]
+    for name, number in {"c_place": [place], "c_1": [1]}.items():
+        graph.graph.initializer.append(numpy_helper.from_array(np.array(number, np.int64), name))
+    graph.graph.node.append(helper.make_node("Gather", ["every", "c_place"], ["logits"], axis=1))
+    logits.type.tensor_type.shape.dim[1].CopyFrom(onnx.TensorShapeProto.Dimension(dim_value=1))
+    path = tmp_path / "model.onnx"
+    onnx.save(graph, path)
+    result = cli("prove", str(path), "--model", str(model), "--proof", "quick", "--runtime", "ort-cpu")
+    assert result.exit_code == int(place != -1), result.output
+    assert "note: logits are those of the last token alone" in result.output

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from posenc.ports import Port
 from posenc.spec import Spec
+from posenc_export.common.arrays import INTEGERS
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.settings import spec_for, split
 from posenc_export.proof.foreign import ProofRequest, prove_file
-from posenc_export.proof.foreign.derived import port_texts, with_ranges
+from posenc_export.proof.foreign.derived import identifier, port_texts, with_ranges
 from posenc_export.proof.foreign.in_half import half_of
 from posenc_export.proof.foreign.matching import Names
 from posenc_export.proof.foreign.recording import IN_FLOAT32
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 Against: TypeAlias = "str | nn.Module | ModelConfig | ModelFolder | Callable[..., nn.Module]"
 """A source of an export, or the path of an ONNX file."""
 ONNX = ".onnx"
+TEXT = frozenset(("input_ids", "attention_mask"))
+"""The integers that go into a language model that counts its positions itself, by the names that tasks have."""
 SECONDS = 30.0
 """How long the end of a file is looked for before it is proved."""
 
@@ -107,7 +110,8 @@ def prove_source(
     # files of other programs compute positions as the model does
     source = against
     if isinstance(against, ModelFolder):
-        source = fit_memory(replace(against, exact=False), noted.announce).graph(file.path.stem)
+        folder = replace(against, exact=False, counted=_is_counted(file), last=_is_of_the_last(file))
+        source = fit_memory(folder, noted.announce).graph(file.path.stem)
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
     def made(fitting: Spec) -> Target:
@@ -137,6 +141,22 @@ def prove_source(
         raise BadInput(f"{against} is an ONNX file: it has no parameter {next(iter(values))}")
     length = parts.spec.max_len if end is None else min(end, parts.spec.max_len)
     return _against_file(request, file, Path(against), replace(parts.spec, max_len=length))
+
+
+def _is_counted(file: SourceFile) -> bool:
+    """Return whether nothing that comes into a file can hold positions: it counts them from its mask, or its cache."""
+    whole = {identifier(value.name) for value in read_foreign(file.path).inputs if value.dtype in INTEGERS}
+    renamed = {file.names.get(name, name) for name in whole}
+    return renamed == TEXT
+
+
+def _is_of_the_last(file: SourceFile) -> bool:
+    """Return whether a file gives the logits of one token, whatever the length of a call."""
+    named = {
+        file.names.get(value.name, identifier(value.name)): value.axes for value in read_foreign(file.path).outputs
+    }
+    axes = named.get("logits")
+    return axes is not None and len(axes) == 3 and axes[1] == 1
 
 
 def _end_of(path: Path, memory: float) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from posenc_export.read.comparing.biases import same_attention
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in
 from posenc_export.read.comparing.parameters import ParameterDifference, differences, layers_named, shown
 from posenc_export.read.findings import finding
@@ -35,6 +36,8 @@ def _of_layers(now: Inspection, before: Inspection) -> Iterator[Finding]:
     changed: dict[tuple[int, str], tuple[FoundEncoding, ParameterDifference, list[int]]] = {}
     for layer in sorted(ours.keys() & theirs.keys()):
         for difference in between(ours[layer], theirs[layer]):
+            if difference.name == "form" and same_attention(now, ours[layer], difference):
+                continue
             key = id(ours[layer]), str(difference)
             changed.setdefault(key, (ours[layer], difference, []))[2].append(layer)
     for encoding, difference, layers in changed.values():

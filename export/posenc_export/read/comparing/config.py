@@ -9,6 +9,8 @@ from pathlib import Path
 from posenc.formulas.alibi import slopes_of
 from posenc.formulas.families import FAMILIES
 from posenc_export.common.errors import decoded
+from posenc_export.read.comparing.attending import compare_attending
+from posenc_export.read.comparing.biases import comparable, readings_of_sides, same_attention
 from posenc_export.read.comparing.expected import Expected, expected_of
 from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in, rotation_of
 from posenc_export.read.comparing.parameters import (
@@ -43,9 +45,10 @@ def compare_config(inspection: Inspection, path: Path) -> tuple[tuple[Finding, .
     """
     expected = expected_of(path)
     findings = tuple(made for entry in _by_family(expected) for made in _compared(inspection, entry))
-    findings = (*findings, *_no_part(inspection, expected))
+    findings = (*findings, *_no_part(inspection, expected), *compare_attending(inspection, path))
+    agrees = all(entry.name == "not-compared" for entry in findings)
     count, layers = _encodings(inspection, expected), _layers(inspection, expected)
-    return findings, ComparedFile(decoded(str(path)), count, not findings, *layers)
+    return findings, ComparedFile(decoded(str(path)), count, agrees, *layers)
 
 
 def _encodings(inspection: Inspection, expected: Sequence[Expected]) -> int:
@@ -119,7 +122,7 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
     else:
         readings = [reading for entry in entries for reading in entry.readings if reading is not None]
         for encoding in encodings:
-            yield from _nearest(encoding, readings)
+            yield from _nearest(inspection, encoding, readings)
     if traits.is_turned:
         first = next((r for entry in entries for r in entry.readings if r is not None), None)
         yield from () if first is None else _one_position(inspection, encodings, first)
@@ -154,11 +157,19 @@ def _absent(inspection: Inspection, entry: Expected) -> Finding:
     return finding("parameter", "", words, "warning" if inspection.is_late else None)
 
 
-def _nearest(encoding: FoundEncoding, readings: Sequence[Reading]) -> Iterator[Finding]:
+def _nearest(inspection: Inspection, encoding: FoundEncoding, readings: Sequence[Reading]) -> Iterator[Finding]:
     """Yield what differs from the reading that is most like an encoding."""
-    least = min((list(between(encoding, reading)) for reading in readings), key=len)
+    fitting = readings_of_sides(inspection, encoding, readings)
+    least = min((list(between(encoding, reading)) for reading in fitting), key=len)
     for difference in least:
-        yield finding("parameter", encoding.where, f"{encoding.family}: {difference} by the config")
+        if difference.name == "form" and same_attention(inspection, encoding, difference):
+            continue
+        words = f"{encoding.family}: {difference} by the config"
+        if difference.name == "form" and not comparable(inspection, encoding):
+            words = f"{words}, which are one where later keys are hidden; whether they are is not known"
+            yield finding("not-compared", encoding.where, words)
+            continue
+        yield finding("parameter", encoding.where, words)
 
 
 def _by_layer(
@@ -169,7 +180,7 @@ def _by_layer(
     if numbered is None:
         yield from _too_few(inspection, encodings, readings)
         for encoding in encodings:
-            yield from _nearest(encoding, [reading for reading in readings if reading is not None])
+            yield from _nearest(inspection, encoding, [reading for reading in readings if reading is not None])
         return
     yield from _unlike_layers(numbered, readings)
     for encoding, layers in zip(encodings, numbered, strict=True):
@@ -336,7 +347,8 @@ def _unmasked(
         return
     masks = [entry.name for entry in inspection.taken if entry.role in ("mask", "tokens")]
     for encoding in encodings:
-        if encoding.positions == "range" and masks:
+        # tokens left out before a text move all of its distances by one number, which softmax takes away
+        if encoding.positions == "range" and masks and not encoding.traits.grows:
             words = "the graph counts all tokens; by the config positions count the tokens that the mask leaves in"
             yield finding("parameter", encoding.where, f"{encoding.family}: {words}")
 
@@ -348,10 +360,7 @@ def _short(
     lengths = [r.max_position_embeddings for entry in entries for r in entry.readings if r is not None]
     lengths += [entry.max_length for entry in entries]
     max_length = max((length for length in lengths if length is not None), default=0)
-    stores = any("max_len" in r.spec for entry in entries for r in entry.readings if r is not None)
     for encoding in encodings:
         if encoding.traits.is_turned and encoding.rows is not None and encoding.rows < max_length:
             words = f"the table has {encoding.rows} rows, and the model {max_length} positions by the config"
-            # a model that stores its table has all of its rows; others may be made for fewer positions
-            severity: Severity = "error" if stores else "warning"
-            yield finding("ends", encoding.where, words, severity)
+            yield finding("ends", encoding.where, words, "error")

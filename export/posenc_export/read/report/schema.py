@@ -28,6 +28,7 @@ from posenc_export.read.inspection import (
     Place,
     Rounded,
     Severity,
+    Sight,
     Size,
     Taken,
 )
@@ -150,6 +151,16 @@ class AttendedJson(TypedDict):
     values: Names
 
 
+class SightJson(TypedDict):
+    """Which keys the queries of an attention see."""
+
+    layer: int
+    node: Text
+    later: Annotated[bool | None, Field(description="whether keys behind a query's own place are; null: not known")]
+    window: Annotated[Whole, Field(description="keys that a query sees, its own among them; null without a limit")]
+    tried: Annotated[int, Field(description="keys of the longest call that was tried; 0: nothing is known of windows")]
+
+
 class TakenJson(TypedDict):
     """What an input was taken for."""
 
@@ -172,6 +183,7 @@ class InspectionJson(TypedDict):
     ends: tuple[EndJson, ...]
     attentions: int
     attended: Annotated[tuple[AttendedJson, ...], Field(description="attentions of a file that turns anything")]
+    sights: Annotated[tuple[SightJson, ...], Field(description="which keys the queries of each attention see")]
     taken: Annotated[tuple[TakenJson, ...], Field(description="what the inputs were taken for")]
     missing: Annotated[Names, Field(description="files of external data that are not there")]
     stopped: Annotated[Text, Field(description="where reading the graph stopped; empty where it went through")]
@@ -216,6 +228,7 @@ def inspection_read(text: bytes | str) -> Inspection:
         "findings": findings,
         "not_judged": others,
         "attended": tuple(Attended(**entry) for entry in data["attended"]),
+        "sights": tuple(Sight(**entry) for entry in data["sights"]),
         "taken": tuple(Taken(**entry) for entry in data["taken"]),
         "compared": tuple(ComparedFile(**entry) for entry in data["compared"]),
     }
