@@ -42,7 +42,7 @@ def exact_rules() -> Iterator[bool]:
             _equal(value.const_value.numpy(), wanted.value) or self.fail("the constant is a little different")
         )
 
-    def exact(self: Part, model: object, graph: object, node: Part, **options: object) -> Part:
+    def exact(self: Part, model: Part, graph: Part, node: Part, **options: Any) -> Part:
         found = match(self, model, graph, node, **options)
         if found and (reason := _changed_by(found.nodes)):
             found.fail(reason, node)
