@@ -51,12 +51,12 @@ class ByAbsolutes(Small):
 
 class ByNorm(Small):
     def forward(self, x: Tensor) -> Tensor:
-        return x / (x.norm(dim=-1, keepdim=True) + self.eps)
+        return x / (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + self.eps)
 
 
 class ByClampedNorm(Small):
     def forward(self, x: Tensor) -> Tensor:
-        return x / x.norm(dim=-1, keepdim=True).clamp_min(self.eps)
+        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(self.eps)
 
 
 class SoftmaxOverMore(Small):
@@ -108,9 +108,9 @@ class Leak(Small):
         return torch.where(x > 0, x, x * 0.25) + self.eps
 
 
-class NearlyOne(Small):
+class ByLargest(Small):
     def forward(self, x: Tensor) -> Tensor:
-        return x * (1 + self.eps) - x
+        return x / torch.maximum(x.abs().amax(-1, keepdim=True), torch.full_like(x[..., :1], self.eps))
 
 
 class Groups(Small):
@@ -142,7 +142,7 @@ MODULES = (
     Distance,
     Standardized,
     Leak,
-    NearlyOne,
+    ByLargest,
     Groups,
     Entropy,
 )
