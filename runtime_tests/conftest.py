@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
+from helpers import deadline
 from helpers.in_process import InProcess, keep_torchlib
 from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
 from helpers.statuses import statuses_of
@@ -48,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """With --scheme, have matrices hold that scheme alone: thousands of cases of others are not even collected."""
+    config.pluginmanager.register(deadline, "deadline")
     name: str | None = config.getoption("scheme")
     if name is None:
         return

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array, Bools, Port
+from posenc.ports import Array, Bools, Floats, Port
 
 EXACT = Tolerance()
-PROBED = ("probe_positions", "probe_values", "probe_masks", "draw")
+PROBED = ("probe_positions", "probe_values", "probe_masks", "draw", "hard_ids")
 """Fields of a case that golden data keep, and the manifest does not."""
 Padding = Literal["left", "right", "none", "holes"]
 """Where a batch has padding: on a side, nowhere, or amid tokens."""
@@ -37,6 +37,8 @@ class Case:
         probe_masks: How many places of each column of an image are valid.
         draw: The number of the call in a series: in some, an input of a single number is an end of its range.
         unlike: Sizes of axes that differ in one port alone, by port: such a call must be refused.
+        hard: Which hard rows go in (`write/targets/hard_rows.py`); nothing for usual numbers.
+        hard_ids: Ids whose rows of a table are zeros.
 
     """
 
@@ -55,6 +57,8 @@ class Case:
     probe_masks: tuple[int, ...] = ()
     draw: int = 0
     unlike: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    hard: str = ""
+    hard_ids: tuple[int, ...] = ()
 
     def sizes_of(self, port: Port) -> Mapping[str, int]:
         """Return the sizes that the axes of a port have."""
@@ -68,7 +72,7 @@ class Case:
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that the manifest keeps."""
-        absent = {name for name in ("unlike", "model_tolerance", "masked_atol") if not getattr(self, name)}
+        absent = {name for name in ("unlike", "model_tolerance", "masked_atol", "hard") if not getattr(self, name)}
         return {name: value for name, value in asdict(self).items() if name not in {*PROBED, *absent}}
 
 
@@ -84,6 +88,7 @@ class GoldenCase:
         rows: The indices of the rows that are kept of large arrays.
         model: The outputs of a model's own code, if it was asked.
         masked: Which elements of the outputs belong to masked tokens, where the case allows these to be farther off.
+        allowed: Of hard rows, how far each element of an output may be from eager's; infinity where it is not held.
 
     """
 
@@ -94,3 +99,4 @@ class GoldenCase:
     rows: Mapping[str, Array] = field(default_factory=dict)
     model: Mapping[str, Array] = field(default_factory=dict)
     masked: Mapping[str, Bools] = field(default_factory=dict)
+    allowed: Mapping[str, Floats] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """golden.npz: for every case its inputs, eager outputs, float64 reference and, if asked, a model's own outputs.
 
-Where elements of masked tokens may be farther off, it says which these are.
+Where elements of masked tokens may be farther off, it says which these are; of hard rows, how far each element may be.
 
 Arrays above 2^17 elements keep runs of rows from the first to the last; the rest of such an input is zeros. bfloat16,
 which NumPy lacks, is stored as its bits in uint16.
@@ -25,13 +25,13 @@ from posenc_export.common.arrays import FLOATS, from_stored, numpy_dtype, to_sto
 from posenc_export.common.errors import BadInput, check_machine
 
 GOLDEN = "golden.npz"
-REFERENCE, MODEL, ROWS, MASKED = ".reference", ".model", ".rows", ".masked"
+REFERENCE, MODEL, ROWS, MASKED, ALLOWED = ".reference", ".model", ".rows", ".masked", ".allowed"
 DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Exceptions of reading a file that is damaged, encrypted or compressed in an unknown way."""
 
 
 def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
-    """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model if a model was asked, .rows, .masked."""
+    """Write cases: CASE/PORT, CASE/OUTPUT and, beside it, .reference, .model if asked, .rows, .masked, .allowed."""
     arrays: dict[str, Array] = {}
     for golden in cases:
         name = golden.case.name
@@ -40,6 +40,7 @@ def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
         arrays |= {f"{name}/{k}{MODEL}": v for k, v in golden.model.items()}
         arrays |= {f"{name}/{k}{ROWS}": v for k, v in golden.rows.items()}
         arrays |= {f"{name}/{k}{MASKED}": v for k, v in golden.masked.items()}
+        arrays |= {f"{name}/{k}{ALLOWED}": v for k, v in golden.allowed.items()}
     np.savez(folder / GOLDEN, **arrays)  # type: ignore[arg-type]
 
 
@@ -61,7 +62,7 @@ def _golden_case(stored: GoldenArrays, manifest: Manifest, case: Case) -> Golden
     feeds = {port.name: _feed(stored, case, port) for port in manifest.inputs}
     if case.refused:
         return GoldenCase(case, feeds)
-    eager, reference, rows, model, masked = {}, {}, {}, {}, {}
+    eager, reference, rows, model, masked, allowed = {}, {}, {}, {}, {}, {}
     for port in manifest.outputs:
         key, name = f"{case.name}/{port.name}", port.name
         shape = _sizes(port, case)
@@ -74,7 +75,9 @@ def _golden_case(stored: GoldenArrays, manifest: Manifest, case: Case) -> Golden
             model[name] = stored.read(key + MODEL, eager[name].shape, "float64")
         if key + MASKED in stored:
             masked[name] = stored.read(key + MASKED, eager[name].shape, "bool")
-    return GoldenCase(case, feeds, eager, reference, rows, model, masked)
+        if case.hard:
+            allowed[name] = stored.read(key + ALLOWED, eager[name].shape, "float64")
+    return GoldenCase(case, feeds, eager, reference, rows, model, masked, allowed)
 
 
 def _feed(stored: GoldenArrays, case: Case, port: Port) -> Array:

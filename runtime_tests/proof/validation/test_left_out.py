@@ -112,10 +112,11 @@ def test_tolerances_cover_several_draws_of_directions() -> None:
     encoding = described(Masked(), MASKED)
     golden = recorded(encoding, 12)[0]
     padding = padding_of(encoding.inputs, encoding.outputs, golden, golden.feeds)
-    draws = [moves(encoding, golden, padding, Nudges(seed), 0).of_tokens.max() for seed in range(DRAWS)]
-    assert len(set(draws)) > 1
+    draws = [moves(encoding, golden, padding, Nudges(seed), 0).of_tokens for seed in range(DRAWS)]
+    # element by element: how far the farthest goes may be the same in all draws, on a CPU that rounds otherwise
+    assert len({draw.tobytes() for draw in draws}) == DRAWS
     drawn = ulp_sensitivity(encoding, golden, padding, np.inf, 0).through_floats.of_tokens
-    assert drawn.max() == max(draws)
+    np.testing.assert_array_equal(drawn, np.concatenate(draws))
 
 
 class MisreadPadding(nn.Module):

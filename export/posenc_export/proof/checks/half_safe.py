@@ -92,6 +92,7 @@ def _cases(context: Context) -> list[Case]:
         case
         for case in manifest.cases
         if not case.refused
+        and not case.hard
         and elements(ports, case.sizes) <= ELEMENTS[prove]
         and not (own and weights * prod(case.sizes.values()) > PRODUCTS[prove])
     ]

@@ -16,6 +16,7 @@ from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.context import Behaviour, Capture
 from posenc_export.proof.planning.eager_refusals import refused_by_eager
+from posenc_export.proof.planning.hard import hard_cases
 from posenc_export.proof.planning.plan import plan
 from posenc_export.proof.planning.quick import absent_reference, quick_plan, shortest
 from posenc_export.proof.planning.scope import Scope
@@ -43,13 +44,17 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
     return replace(draft, notes=tuple(dict.fromkeys((*draft.notes, *of_calls)))), captures
 
 
-def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[Draft, Capture, Encoding]:
+def call_in_cases(
+    encoding: Encoding, draft: Draft, options: ExportOptions, *, hard: bool = True
+) -> tuple[Draft, Capture, Encoding]:
     """Call the module in every planned case; return the draft with the cases, what calls showed, and the called copy.
 
-    What calls showed is completed by the captures of each format, where there are any.
+    What calls showed is completed by the captures of each format, where there are any. `hard` asks for calls with hard
+    rows, too.
     """
     request = draft.request
-    planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
+    scope = Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking)
+    planned = plan(scope)
     if all(case.refused for case in planned.cases):
         raise BadInput(f"--budget {options.budget:,} leaves no call that could be tried: give a larger one")
     if draft.proof == "quick":
@@ -57,6 +62,8 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     elif draft.proof == "one":
         planned = shortest(planned, encoding.inputs)
         encoding = replace(encoding, reference=absent_reference)
+    if hard and draft.proof != "one":
+        planned = replace(planned, cases=(*planned.cases, *hard_cases(scope)))
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)
@@ -67,7 +74,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     ignored: tuple[str, ...] = ()
     if draft.proof != "one":  # one token alone may not show what an input is for
         options.validation.progress(f"{RECORDING}: which inputs are read")
-        ignored = unread(encoding, cases, options.seed)
+        ignored = unread(encoding, [golden for golden in cases if not golden.case.hard], options.seed)
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
     of_inputs = unread_inputs(ignored) if rules_of(encoding.family).notes_unread else ()
     return (
@@ -97,15 +104,20 @@ def _measured(
     """Return the cases with measured tolerances where none are derived, and how the module behaves when called."""
     if rules_of(encoding.family).derived_tolerances:
         return tuple(cases), Behaviour()
+    from posenc_export.proof.recording.hard import hard_case
     from posenc_export.proof.recording.own_module import behaviour, of_rounding, own_case
 
-    own = []
+    own, hard = [], []
     for number, golden in enumerate(cases, 1):
         options.validation.progress(f"{RECORDING}: what rounding does, call {number} of {len(cases)}")
-        own.append(own_case(encoding, golden, options.seed))
-    measured = tuple(case.golden for case in own)
+        if golden.case.hard:
+            hard.append(hard_case(encoding, golden, options.seed))
+        else:
+            own.append(own_case(encoding, golden, options.seed))
+    usual = tuple(case.golden for case in own)
+    measured = (*usual, *hard)
     if not options.validate:
         return measured, Behaviour()
     options.validation.progress(f"{RECORDING}: whether a copy remembers its calls")
-    shown = behaviour(encoding, called, measured, options.seed)
+    shown = behaviour(encoding, called, usual, options.seed)
     return measured, of_rounding(shown, encoding.inputs, encoding.outputs, own)

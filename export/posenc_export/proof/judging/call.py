@@ -13,7 +13,7 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.proof.judging.by_position import JudgedOutput, bins_of, positions_of_rows
-from posenc_export.proof.judging.compare import Difference, compare_names, judge, measure
+from posenc_export.proof.judging.compare import Difference, compare_names, held, judge, measure
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.judging.scores import compare_scores
 from posenc_export.proof.judging.verdict import Against, Comparison, ValidateOptions
@@ -80,6 +80,8 @@ def _compare_output(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, ac
     for against, outputs in expected.items():
         if against == "eager" or port.name in outputs:
             difference = measure(actual, outputs[port.name])
+            if port.name in golden.allowed:
+                difference = held(difference, golden.allowed[port.name])
             yield _measured(golden, port, against, difference, _rows(golden, inputs, port, difference))
 
 
@@ -95,6 +97,8 @@ def _measured(
     golden: GoldenCase, port: Port, against: Against, difference: Difference, rows: PositionedRows | None
 ) -> JudgedOutput:
     more = golden.case.masked_atol * golden.masked.get(port.name, np.zeros(()))
+    if port.name in golden.allowed:
+        more = more + np.where(np.isinf(golden.allowed[port.name]), 0.0, golden.allowed[port.name])
     judgement = judge(difference, tolerance_against(golden.case, against), more)
     comparison = Comparison(
         golden.case.name,
@@ -106,6 +110,7 @@ def _measured(
         judgement.passed,
         judgement.reason,
         difference.peak,
+        bool(golden.case.hard),
     )
     if rows is None or difference.error is None:
         return JudgedOutput(comparison)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -151,6 +151,14 @@ def allowance(difference: Difference, tolerance: Tolerance) -> Floats:
         # a rotation mixes the features of a head, the last axis: its error is relative to the largest of them
         allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
     return allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
+
+
+def held(difference: Difference, allowed: Floats) -> Difference:
+    """Return a difference without the elements that are not held: those whose allowance is infinite."""
+    if difference.error is None:
+        return difference
+    error = np.where(np.isinf(allowed), 0.0, difference.error)
+    return replace(difference, error=error, same_bits=difference.same_bits or not error.any())
 
 
 def _off(difference: Difference, expected: str) -> str:

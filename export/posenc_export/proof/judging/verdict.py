@@ -105,6 +105,7 @@ class Comparison:
         passed: Whether the error is allowed.
         reason: Why it is not allowed.
         peak: The largest expected magnitude.
+        hard: Whether hard rows went in, whose errors say nothing of usual ones.
     """
 
     __pydantic_config__ = WHOLE
@@ -117,6 +118,7 @@ class Comparison:
     passed: kinds.Flag
     reason: kinds.Text = ""
     peak: kinds.Figure = 0.0
+    hard: kinds.Flag = False
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,9 @@ def of_part(name: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:
     """Return the comparison with the largest error against eager, the reference or the model; a NaN is the largest.
 
-    A call without an answer has no error: it is returned where no call has one.
+    A call without an answer has no error: it is returned where no call has one. Hard rows that pass do not count.
     """
-    candidates = [c for c in comparisons if c.against == against]
+    candidates = [c for c in comparisons if c.against == against and not (c.hard and c.passed)]
     return max(candidates, key=lambda c: (bool(c.output), np.inf if np.isnan(c.max_abs) else c.max_abs), default=None)
 
 

@@ -58,7 +58,7 @@ class GoldenCases:
 
     def reference(self, words: str) -> str:
         """Return what the cases are held against: the target's words, with the reason where cases have no reference."""
-        usable = [record for record in self.records if not record.golden.case.refused]
+        usable = [record for record in self.records if not (record.golden.case.refused or record.golden.case.hard)]
         reasons = [record.no_reference for record in usable if record.no_reference]
         if not reasons:
             return words
@@ -99,10 +99,10 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int, progress: Progr
         try:
             records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:
-            if not several:
+            if not several and not case.hard:
                 raise
             dropped.append(f"{case.name}: {error.message}")
-            if _alike(encoding.inputs, case):
+            if _alike(encoding.inputs, case) and not case.hard:
                 refused_alike.append(error)
     if dropped and not records:
         raise BadInput(f"the module itself refuses every way in which its lengths meet: {dropped[0]}")
@@ -137,7 +137,7 @@ def _eager(ports: Sequence[Port], case: Case, outputs: Sequence[Array]) -> tuple
     rows: dict[str, Array] = {}
     eager: dict[str, Array] = {}
     for port, output in zip(ports, outputs, strict=True):
-        if output.dtype.name in FLOATS and np.isnan(output).any():
+        if output.dtype.name in FLOATS and np.isnan(output).any() and not case.hard:
             raise BadInput(
                 f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it"
             )

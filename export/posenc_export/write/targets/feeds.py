@@ -13,6 +13,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.sampling import long_axis, sampled_rows, spread
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import bad_input
+from posenc_export.write.targets.hard_rows import hardened
 
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
@@ -24,7 +25,8 @@ def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array
         for port in ports:
             check_room(f"input {port.name}", port.shape(case.sizes_of(port)), port.dtype)
     rng = np.random.default_rng([seed, *case.name.encode()])
-    return {port.name: _feed(port, _seen_by(port, case), rng) for port in ports}
+    feeds = {port.name: _feed(port, _seen_by(port, case), rng) for port in ports}
+    return {port.name: hardened(port, feeds[port.name], case) for port in ports} if case.hard else feeds
 
 
 def _seen_by(port: Port, case: Case) -> Case:

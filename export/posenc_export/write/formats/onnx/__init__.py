@@ -20,6 +20,7 @@ from posenc_export.write.formats.onnx.attention_operator import use_operators
 from posenc_export.write.formats.onnx.checked_positions import check_positions
 from posenc_export.write.formats.onnx.complex_numbers import without_complex_operators
 from posenc_export.write.formats.onnx.copied import keep_copies_apart
+from posenc_export.write.formats.onnx.exact_rules import exact_rules
 from posenc_export.write.formats.onnx.folded import name_folded
 from posenc_export.write.formats.onnx.forms import load_on_more
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
@@ -175,7 +176,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
     if request.attention_op != "decomposed" and not count:
         raise BadInput(NO_ATTENTION.format(request.attention_op))
     try:
-        with torch.no_grad():  # attention has other strides where a mask has a gradient
+        with exact_rules() as optimizes, torch.no_grad():  # attention has other strides where a mask has a gradient
             exported = torch.onnx.export(
                 without_complex_operators(program),
                 request.trace,
@@ -185,6 +186,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
                 output_names=[port.name for port in captured.outputs],
                 custom_translation_table=_translations(program, captured.known_operators, request.attention_op),
                 verbose=False,
+                optimize=optimizes,
             )
     except Exception as error:
         check_machine(error)
