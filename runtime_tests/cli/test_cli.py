@@ -235,3 +235,21 @@ def test_the_main_job_is_quick_and_silent_when_not_on_a_terminal(tmp_path: Path)
     assert "checks passed" in process.stdout
     sizes = {p.suffix: p.stat().st_size for p in (tmp_path / "sinusoidal-dynamic").glob("model.*")}
     assert max(sizes.values()) <= 2_500_000
+
+
+def test_a_table_is_written_over_no_file_of_others(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text("# What I know\n\n| a | b |\n|---|---|\n")
+    result = cli("cuda", "--save", "notes.md")
+    assert (result.exit_code, "notes.md is there, and holds no table of posenc cuda" in result.output) == (2, True)
+    assert notes.read_text().startswith("# What I know")
+
+
+def test_a_picture_or_a_page_is_written_over_nothing_that_is_read(cli: Cli, tmp_path: Path) -> None:
+    model = tmp_path / "model.png"
+    model.write_text("no model")
+    for option in (["--plot", "model.png"], ["--html", "model.html", "--config", "model.html", "--force"]):
+        (tmp_path / "model.html").write_text("{}")
+        result = cli("inspect", "model.png", *option)
+        assert (result.exit_code, "is what this command reads" in result.output) == (2, True), result.output
+    assert model.read_text() == "no model"

@@ -121,14 +121,16 @@ def test_data_beside_both_files_are_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_file_that_is_read_is_replaced_by_force_alone(tmp_path: Path) -> None:
+def test_the_file_that_is_read_is_never_replaced(tmp_path: Path) -> None:
     path = buffered(tmp_path)
     before = path.read_bytes()
-    with pytest.raises(BadInput, match="is the file that is read: give another with"):
-        posenc_export.extend(path, path, max_len=300)
+    (tmp_path / "link.onnx").symlink_to(path)
+    for place in (path, tmp_path / "link.onnx"):
+        for force in (False, True):
+            with pytest.raises(BadInput, match="is what this command reads: give another with"):
+                posenc_export.extend(path, place, max_len=300, force=force)
+    (tmp_path / "link.onnx").unlink()
     assert path.read_bytes() == before
-    assert posenc_export.extend(path, path, max_len=300, force=True).passed
-    assert posenc_export.inspect(path).encodings[0].rows == 300
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 

@@ -41,10 +41,13 @@ if TYPE_CHECKING:
 def cuda(**values: Any) -> None:
     """Prove every scheme on CUDA: each sample on each runtime, the C++ class, placement, device memory, and times."""
     from posenc_export.cli.output.tables import print_proofs
+    from posenc_export.common.errors import BadInput
     from posenc_export.common.machine import facts
-    from posenc_export.proof.cuda.table import headline, markdown, status_of
+    from posenc_export.proof.cuda.table import headline, is_table, markdown, status_of
 
     check_file(values["save"])
+    if values["save"] is not None and values["save"].is_file() and not is_table(values["save"]):
+        raise BadInput(f"{values['save']} is there, and holds no table of posenc cuda: give another with --save")
     if values["placement"]:
         _place(values)
     with progress(values) as say:

@@ -30,7 +30,7 @@ MADE = options(
     named("--encoding", "Which encoding is meant, where there are several: a tensor, a node or a family."),
     switch("--exact", "Swap Sin and Cos for angle addition, which is exact at every position, in half precision, too."),
     switch("--keep-rows", "Leave old rows as they are, with a warning of the seam.  [default: all rows are made anew]"),
-    switch("--force", "Replace the file at -o, which may be the one that is read."),
+    switch("--force", "Replace the file at -o. The one that is read is never replaced."),
     under="The new file",
 )
 PROVED = options(

@@ -61,7 +61,7 @@ FAILING = options(
     real("--fail-above", "Exit with 1 also where numbers are off by more than this against float64.", None),
     under="What fails",
 )
-PAGE = PlaceOption("--html")
+PAGE, PLOT = PlaceOption("--html"), PlaceOption("--plot")
 FORMATS = ("text", "json", "sarif", "github")
 SHOWN = options(
     choice("--format", FORMATS, "How findings are printed; sarif and github are for code hosts.", "text"),
@@ -112,7 +112,7 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
     """
     files, is_one = _files(models), len(models) == 1 and not os.path.isdir(models[0])
     format_ = _format(values)
-    _check_places(values, len(files))
+    _check_places(values, files)
     with progress(values) as say:
         answers = [_answer(file, values, is_one, say) for file in files]
     if format_ == "json":
@@ -135,8 +135,15 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
     sys.exit(max(answer.status for answer in answers))
 
 
-def _check_places(values: dict[str, Any], count: int) -> None:
+def _check_places(values: dict[str, Any], files: Sequence[Path]) -> None:
     """Raise BadInput or UsageError where what is to be written beside the text has no place."""
+    from posenc_export.bundle.place import check_apart
+
+    count = len(files)
+    reads = [*files, *(values[name] for name in ("config", "against") if values[name] is not None)]
+    for place, option in ((values["plot"], PLOT), (values["html"], PAGE)):
+        if place is not None:
+            check_apart(place, reads, option)
     for name in ("against", "plot", "html"):
         if values[name] is not None and count > 1:
             raise click.UsageError(f"--{name} is for one file: got {count}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from posenc_export.common.markdown import count_of, table
 from posenc_export.proof.cuda.place import CudaPlacement
@@ -32,6 +33,12 @@ def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[CudaProof
     """Return the table as Markdown, below the machine and the versions."""
     machine = (f"* {name}: {value}" for name, value in facts.items())
     return "\n".join([headline, "", *machine, "", table(COLUMNS, rows(proofs)), ""])
+
+
+def is_table(file: Path) -> bool:
+    """Return whether a file holds what `markdown` or `placed_markdown` wrote: a headline, the machine, a table."""
+    lines = [line for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if line]
+    return not lines or (any(line.startswith("* posenc-export: ") for line in lines[1:]) and lines[-1].startswith("|"))
 
 
 def headline(proofs: Sequence[CudaProof]) -> str:

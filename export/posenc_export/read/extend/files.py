@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from posenc.strict_json import read_json
-from posenc_export.bundle.out_file import OUTPUT, check_out
+from posenc_export.bundle.out_file import check_out
+from posenc_export.bundle.place import check_apart
 from posenc_export.common.errors import BadInput, check_machine
 from posenc_export.write.formats.onnx.place import check_file
 
@@ -20,8 +21,7 @@ CONFIG = "genai_config.json"
 def check_places(file: Path, out: Path, force: bool) -> None:
     """Raise BadInput, in one line, where there is no file, or where the new one may not be put."""
     check_file(file)
-    if os.path.isfile(out) and os.path.samefile(file, out) and not force:
-        raise BadInput(f"{out} is the file that is read: {OUTPUT.another_or_force}")
+    check_apart(out, [file])
     check_out(out, "model.onnx", force)
 
 
