@@ -51,12 +51,14 @@ class ByAbsolutes(Small):
 
 class ByNorm(Small):
     def forward(self, x: Tensor) -> Tensor:
-        return x / (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + self.eps)
+        norms: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / (norms + self.eps)
 
 
 class ByClampedNorm(Small):
     def forward(self, x: Tensor) -> Tensor:
-        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(self.eps)
+        norms: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / norms.clamp_min(self.eps)
 
 
 class SoftmaxOverMore(Small):

@@ -19,9 +19,7 @@ ENDS = (
 FAILS = "def test_wrong(): assert False\n"
 
 
-def run(
-    folder: Path, *args: str, plugin: tuple[str, ...] = ("-p", "helpers.deadline"), **environment: str
-) -> tuple[int, str]:
+def run(folder: Path, *args: str, **environment: str) -> tuple[int, str]:
     """Run pytest in a folder; return its status and what it printed."""
     others = {name: value for name, value in os.environ.items() if not name.startswith(("POSENC_TEST_", "PYTEST_"))}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
