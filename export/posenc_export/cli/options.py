@@ -214,7 +214,8 @@ CHECKED = options(
     several(
         "--runtime runtimes",
         RUNTIMES,
-        f"Run only on this: {', '.join(RUNTIMES)}. Several have commas between.  [default: all]",
+        f"Run only on this, and fail (status 3) if it cannot run here: {', '.join(RUNTIMES)}. "
+        "Several have commas between.  [default: all]",
         metavar="RUNTIME",
     ),
     several(

@@ -19,7 +19,7 @@ ALWAYS = {
 PROVED = {
     0: "all that could run agreed",
     1: "something disagreed, or a check failed",
-    3: "a runtime given with --require did not run",
+    3: "a runtime that was named cannot run, or a limit ran out",
 }
 """Those of a command that proves something."""
 EXPORTED = {4: "the module could not be exported"}
