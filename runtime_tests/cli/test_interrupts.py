@@ -1,6 +1,7 @@
 """Ctrl-C and a reader that has seen enough: the status that shells expect, one word or none, and no traceback."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -156,3 +157,26 @@ def test_a_reader_that_has_seen_enough_ends_a_command_quietly(tmp_path: Path) ->
     process.stdout.close()  # before a line is there: a whole report would fit into the pipe
     assert process.stderr.read() == b""
     assert process.wait(60) == 141
+
+
+@pytest.mark.exhaustive
+def test_an_export_that_takes_more_memory_than_it_may_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "mods.py").write_text(UNINTERRUPTED.format(work="held = bytearray(2**31); sum(range(10**13))"))
+    process = started("export", "mods:Slow", "-i", "x: float32[b, 4]", "-o", "out", "--memory", "1", folder=tmp_path)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert re.fullmatch(r"Error: not run: it took \d\.\d\d GiB, more than 1\.00 GiB \(--memory\)\n", said.decode())
+    assert {path.name for path in tmp_path.iterdir()} <= {"mods.py", "begun", "__pycache__"}
+
+
+def test_what_takes_longer_than_it_may_is_ended(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.argv = ['posenc']; import posenc_export\n"
+        "from posenc_export.common.supervisor import time_limit\n"
+        "with time_limit(0.5, 'loading the model'): sum(range(10**13))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "Error: not run: loading the model took longer than 0.5 s (--timeout)\n",
+    )

@@ -207,7 +207,7 @@ class Watch:
         if time.monotonic() > self.deadline:
             reason = f"not run: {self.words} took longer than {self.seconds:g} s (--timeout)"
         elif self.memory and (used := memory_of(self.pid)) > self.memory:
-            reason = f"not run: it took {used / 2**30:.1f} GiB, more than {self.memory / 2**30:.1f} GiB (--memory)"
+            reason = f"not run: it took {used / 2**30:.2f} GiB, more than {self.memory / 2**30:.2f} GiB (--memory)"
         else:
             return
         self._end()
