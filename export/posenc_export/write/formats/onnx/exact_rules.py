@@ -2,7 +2,7 @@
 
 Its rules compare constants with a tolerance: 1e-8 is 0 to it, and `x + 1e-8` becomes `x`. Here a constant is what a
 rule asks for, or it is not. Other rules are right for most graphs, not for all: they are left out where they are not.
-docs/explanation/rewriting.md lists every rule.
+docs/explanation/why-exports-break.md lists the rules.
 """
 
 from __future__ import annotations
