@@ -101,12 +101,30 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
     return "images" if "image_size" in config and "vocab_size" not in config else "text"
 
 
+READS: Mapping[Kind, tuple[str, str]] = {
+    "text": ("text", "vocab_size"),
+    "images": ("images", "image_size"),
+    "features": ("spectrograms", "num_mel_bins"),
+    "sounds": ("sounds", "conv_stride"),
+    "pairs": ("texts and images", "text_config and vision_config"),
+    "scenes": ("texts and images", "text_config and vision_config"),
+}
+"""What models are of, and the keys of their configs that say so."""
+
+
 def what_reads(config: Mapping[str, Any]) -> str:
-    """Return, in words, what kind of model a config is of: what it reads, and by how many stacks."""
-    read = {"pairs": "texts and images", "scenes": "texts and images", "features": "sounds"}
+    """Return, in words, what kind of model a config is of: by how many stacks, of what; "" where no key says it."""
+    if _kind_of(config) == "text" and "vocab_size" not in config:
+        return ""
     stacks = "an encoder and a decoder" if config.get("is_encoder_decoder") is True else "a model"
-    kind = _kind_of(config)
-    return f"{stacks} of {read.get(kind, kind)}"
+    words, key = READS[_kind_of(config)]
+    return f"{stacks} of {words} ({key})"
+
+
+def written_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tasks of a model with this config, and how the names of their classes end."""
+    fitting = [task for task in reversed(_ALL) if not task.half and task.fits(config)]
+    return dict(reversed({task.name: f"...{task.ends[0]}" for task in fitting}.items()))
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
@@ -183,6 +201,20 @@ _ALL = (
         HIDDEN,
         half=True,
     ),
+    Task(
+        "feature-extraction",
+        "AutoModel",
+        ("QuestionEncoder", "ContextEncoder"),
+        TEXT,
+        {"pooler_output": "pooler_output"},
+    ),
+    Task(
+        "question-answering",
+        "AutoModelForQuestionAnswering",
+        ("Reader",),
+        {name: TEXT[name] for name in ("input_ids", "attention_mask")},
+        {name: name for name in ("start_logits", "end_logits", "relevance_logits")},
+    ),
 )
 TASKS = {name: tuple(task for task in _ALL if task.name == name) for name in dict.fromkeys(task.name for task in _ALL)}
 """The tasks by their names. Of several with one name, or one ending of architectures, the config says which."""
@@ -194,5 +226,7 @@ def all_tasks() -> tuple[Task, ...]:
 
 
 def task_of(name: str, config: Mapping[str, Any]) -> Task:
-    """Return the task of a name that fits a config, or the first of that name where none does."""
-    return next((task for task in TASKS[name] if task.fits(config)), TASKS[name][0])
+    """Return the task of a name that fits a config, rather one for its architecture; the first where none does."""
+    fitting = [task for task in TASKS[name] if task.fits(config)]
+    of_class = [task for task in fitting if task.ends_of(architecture_of(config))]
+    return next(iter((*of_class, *fitting)), TASKS[name][0])
