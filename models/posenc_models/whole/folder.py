@@ -19,6 +19,7 @@ from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
+    CONDITIONAL_GENERATION,
     DECODER_FILE,
     ENCODER_FILE,
     HIDDEN,
@@ -249,18 +250,19 @@ class ModelFolder:
         if self.part:
             encoder = model.get_encoder()
             check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
-            return self._encoder(encoder, notes)
+            return self._encoder(encoder, notes, model)
         if self.task.encoder:
             return self._decoder(model, notes)
         check_takes(model, self.task.inputs, self.task.name, self.origin == "--task")
         return self._decoder(model, notes) if self.task.cache else self._encoder(model, notes)
 
-    def _encoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
-        """Return a model without a cache: the whole one, or the encoder of one."""
+    def _encoder(self, model: Any, notes: Sequence[str], of: Any = None) -> WholeModel:
+        """Return a model without a cache: the whole one, or the encoder of one, which has the config."""
+        whole = model if of is None else of
         from posenc_models.whole.modules import EncoderCall
 
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
-        filled = _ports(model, self.dtype, inputs, inspect.signature(model.forward).parameters)
+        filled = _ports(whole, self.dtype, inputs, inspect.signature(model.forward).parameters)
         module = EncoderCall(model, list(filled), tuple(outputs.values()))
 
         def call(*tensors: Tensor) -> Any:
@@ -268,7 +270,7 @@ class ModelFolder:
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
         check_answers(model, call, filled, outputs.values(), cached=False)
-        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(model))
+        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(whole))
 
     def _decoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
@@ -393,6 +395,11 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
         if fitting:
             _check_one_model(config, fitting[0])
         raise ValueError(_not_exported(name, config))
+    if chosen.kind == "pairs" and (types := types_of(chosen.auto)) and config["model_type"] not in types:
+        raise ValueError(
+            f"{name} is not exported: it does not compare texts with images ({chosen.auto} has no such type); of texts "
+            f"and images --model writes {chosen.name}, and the text of ...{CONDITIONAL_GENERATION}"
+        )
     return chosen
 
 
@@ -402,11 +409,12 @@ def _not_exported(name: str, config: Mapping[str, Any]) -> str:
     if not has_class(name):
         return f"no task is known for {name}: give --task, one of {', '.join(written or TASKS)}"
     if not reads:
-        keys = ", ".join(dict.fromkeys(key for _, key in READS.values()))
+        keys = ", ".join(dict.fromkeys(READS.values()))
         stacks = "is of an encoder and a decoder, and " * (config.get("is_encoder_decoder") is True)
         return f"{name} is not exported: its config.json {stacks}has no key that says what goes in ({keys})"
     listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
-    headless = kind in types_of("AutoModel") and "vocab_size" in config and "feature-extraction" in written
+    of_text = "vocab_size" in config and not {"image_size", "num_channels"} & set(config)
+    headless = kind in types_of("AutoModel") and of_text and "feature-extraction" in written
     advice = "; --task feature-extraction writes its hidden states, without its head" * headless
     return f"{name} is not exported: of {reads} --model writes {listed}{advice}"
 
@@ -663,10 +671,12 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
             continue  # it uses those of another layer, as Gemma 4's last layers do
         if not {"keys", "values"} <= set(held):
             raise ValueError(
-                f"{folder.path}: layer {number} caches no keys and values, but {type(layer).__name__}: {rule}"
+                f"{type(model).__name__}: layer {number} caches no keys and values, but {type(layer).__name__}: {rule}"
             )
         if more := sorted(set(held) - {"keys", "values"}):
-            raise ValueError(f"{folder.path}: layer {number} caches {', '.join(more)} beside keys and values: {rule}")
+            raise ValueError(
+                f"{type(model).__name__}: layer {number} caches {', '.join(more)} beside keys and values: {rule}"
+            )
     # the graph gives each layer its keys and values in a plain cache, which knows nothing of windows
     layers = model_layers if folder.task.encoder else call(input_ids=ids, past_key_values=cache_of(()))
     for number, layer in enumerate(layers):
@@ -717,7 +727,10 @@ def _texts(ports: Mapping[str, str]) -> tuple[str, ...]:
 
 def _said(model: Any) -> dict[str, Any]:
     """Return what a model's config says, with what its file leaves out."""
-    config = model.config.get_text_config()
+    try:
+        config = model.config.get_text_config()
+    except ValueError as error:
+        raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
     vision = getattr(model.config, "vision_config", None)
     sizes = {key: getattr(vision, key, None) for key in ("image_size", "num_channels")}
     of_images = {key: size for key, size in sizes.items() if size is not None}

@@ -45,6 +45,7 @@ ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
+IMAGE_CLASSIFICATION = "ForImageClassification"
 CONDITIONAL_GENERATION = "ForConditionalGeneration"
 """How the names of models end that write text about images or sounds."""
 
@@ -98,27 +99,29 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
         return "pairs"
     if "num_mel_bins" in config or "conv_stride" in config:
         return "features" if "num_mel_bins" in config else "sounds"
-    return "images" if "image_size" in config and "vocab_size" not in config else "text"
+    # BEiT's has words, too: the codes of patches that it was trained with
+    is_seen = "vocab_size" not in config or architecture_of(config).endswith(IMAGE_CLASSIFICATION)
+    return "images" if "image_size" in config and is_seen else "text"
 
 
-READS: Mapping[Kind, tuple[str, str]] = {
-    "text": ("text", "vocab_size"),
-    "images": ("images", "image_size"),
-    "features": ("spectrograms", "num_mel_bins"),
-    "sounds": ("sounds", "conv_stride"),
-    "pairs": ("texts and images", "text_config and vision_config"),
-    "scenes": ("texts and images", "text_config and vision_config"),
+READS: Mapping[Kind, str] = {
+    "text": "vocab_size",
+    "images": "image_size",
+    "features": "num_mel_bins",
+    "sounds": "conv_stride",
+    "pairs": "text_config and vision_config",
+    "scenes": "text_config and vision_config",
 }
-"""What models are of, and the keys of their configs that say so."""
+"""The keys of configs that say what a model is of."""
 
 
 def what_reads(config: Mapping[str, Any]) -> str:
-    """Return, in words, what kind of model a config is of: by how many stacks, of what; "" where no key says it."""
-    if _kind_of(config) == "text" and "vocab_size" not in config:
+    """Return, in words, what kind of model a config is of: by how many stacks, and by which key; "" where none says."""
+    kind = _kind_of(config)
+    if kind == "text" and "vocab_size" not in config:
         return ""
-    stacks = "an encoder and a decoder" if config.get("is_encoder_decoder") is True else "a model"
-    words, key = READS[_kind_of(config)]
-    return f"{stacks} of {words} ({key})"
+    stacks = "an encoder, a decoder and " if config.get("is_encoder_decoder") is True else ""
+    return f"models with {stacks}{READS[kind]} in config.json"
 
 
 def written_of(config: Mapping[str, Any]) -> dict[str, str]:
@@ -181,7 +184,7 @@ _ALL = (
         TEXT,
         {"start_logits": "start_logits", "end_logits": "end_logits"},
     ),
-    Task("image-classification", "AutoModelForImageClassification", ("ForImageClassification",), IMAGES, kind="images"),
+    Task("image-classification", "AutoModelForImageClassification", (IMAGE_CLASSIFICATION,), IMAGES, kind="images"),
     Task("image-feature-extraction", "AutoModel", ("Model",), IMAGES, HIDDEN, kind="images"),
     Task(
         "zero-shot-image-classification",

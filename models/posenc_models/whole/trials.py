@@ -39,10 +39,11 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
         of: the class that the model is the encoder of; "" where it is no part.
     """
     names = list(given)
-    takes = {name: one for name, one in inspect.signature(model.forward).parameters.items() if one.kind not in (2, 4)}
+    every = inspect.signature(model.forward).parameters
+    takes = {name: one for name, one in every.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
     title, it = of or type(model).__name__, "its encoder" if of else "it"
-    if takes and names[0] not in takes:
-        inputs = _listed([name for name in takes if not CHOICES.fullmatch(name)] or list(takes))
+    if names[0] not in takes:
+        inputs = _listed([name for name in takes if not CHOICES.fullmatch(name)] or list(every))
         if chosen:
             raise ValueError(f"{title} takes {inputs}, not {names[0]}: it is no model for {task}")
         raise ValueError(
@@ -97,7 +98,7 @@ def failing(model: Any, error: Exception, given: Sequence[str], cached: bool) ->
 def _reason(error: Exception) -> str:
     """Return an error in words: what it says, where that is for people, or else where it was raised."""
     kind = type(error).__name__
-    if isinstance(error, SPOKEN) and str(error).strip():
+    if isinstance(error, SPOKEN) and str(error).strip() and "to unpack" not in str(error):
         return f"{kind}: {str(error).strip().splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((one for one in reversed(frames) if "transformers" in Path(one.filename).parts), frames[-1])
