@@ -77,8 +77,8 @@ def summary(found: Sequence[Answer]) -> str:
     counts = Counter(one.stage for one in refused)
     absent_words = f" No small model could be made of {len(absent)} more: {', '.join(one.title for one in absent)}."
     return (
-        f"Measured on {datetime.date.today().isoformat()} with {libraries}: {len(taken)} of {len(found)} classes are "
-        f"taken, and {len(refused)} are refused, {counts['load']} of them by config.json alone; {len(ours)} of the "
+        f"Measured on {datetime.date.today().isoformat()} with {libraries}: of {len(classes()):,} classes, {len(found):,} "
+        f"were asked about; {len(taken)} are taken, and {len(refused)} are refused, {counts['load']} of them by config.json alone; {len(ours)} of the "
         f"lines speak of an error or a shape of a call that nobody made.{absent_words * bool(absent)}\n\n"
         f"Taken, by task:\n\n{table(('task', 'classes', 'names'), grouped((one.task, one.title) for one in taken))}\n\n"
         "Refused, by what the line says, CLASS being the class:\n\n"
@@ -91,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="CLASS", help="a class of transformers (default: all)")
     parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.name}")
+    parser.add_argument("--kept-only", action="store_true", help="asks nothing: the tables are of what FILE has")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
     options = parser.parse_args()
     known = classes()
@@ -98,7 +99,11 @@ def main() -> None:
         parser.error(f"transformers' auto classes name no {', '.join(sorted(unknown))}")
     if options.write and options.names:
         parser.error("--write asks about every class: give no CLASS with it")
-    text = summary(list(gather(options.names or known, options.keep)))
+    wanted = options.names or known
+    if options.kept_only:
+        lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep else []
+        wanted = [json.loads(line)["title"] for line in lines]
+    text = summary(list(gather(sorted(wanted), options.keep)))
     if options.write:
         put_part(PAGE, PART, text)
     print(text)

@@ -415,7 +415,7 @@ def _not_exported(name: str, config: Mapping[str, Any]) -> str:
     listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
     of_text = "vocab_size" in config and not {"image_size", "num_channels"} & set(config)
     headless = kind in types_of("AutoModel") and of_text and "feature-extraction" in written
-    advice = "; --task feature-extraction writes its hidden states, without its head" * headless
+    advice = "; --task feature-extraction tries it without its head, for its hidden states" * headless
     return f"{name} is not exported: of {reads} --model writes {listed}{advice}"
 
 
