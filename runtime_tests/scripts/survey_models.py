@@ -77,9 +77,10 @@ def summary(found: Sequence[Answer]) -> str:
     counts = Counter(one.stage for one in refused)
     absent_words = f" No small model could be made of {len(absent)} more: {', '.join(one.title for one in absent)}."
     return (
-        f"Measured on {datetime.date.today().isoformat()} with {libraries}: of {len(classes()):,} classes, {len(found):,} "
-        f"were asked about; {len(taken)} are taken, and {len(refused)} are refused, {counts['load']} of them by config.json alone; {len(ours)} of the "
-        f"lines speak of an error or a shape of a call that nobody made.{absent_words * bool(absent)}\n\n"
+        f"Measured on {datetime.date.today().isoformat()} with {libraries}: of {len(classes()):,} classes, "
+        f"{len(found):,} were asked about. {len(taken)} are taken, and {len(refused)} are refused, {counts['load']} of "
+        f"them by config.json alone; {len(ours)} of the lines speak of an error or a shape of a call that nobody made."
+        f"{absent_words * bool(absent)}\n\n"
         f"Taken, by task:\n\n{table(('task', 'classes', 'names'), grouped((one.task, one.title) for one in taken))}\n\n"
         "Refused, by what the line says, CLASS being the class:\n\n"
         f"{table(('line', 'classes', 'names'), grouped((reason(one), one.title) for one in refused))}\n"

@@ -269,7 +269,7 @@ class ModelFolder:
             with _quiet():
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
-        check_answers(model, call, filled, outputs.values(), cached=False)
+        check_answers(whole, call, filled, outputs.values(), cached=False)
         return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(whole))
 
     def _decoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
