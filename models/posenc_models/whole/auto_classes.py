@@ -13,23 +13,32 @@ def types_of(auto: str) -> frozenset[str]:
 
     transformers writes them as tables of names; a release that does it otherwise is asked when it is loaded.
     """
-    tables, mappings, classes = _source()
+    tables, mappings, classes, _ = _source()
     return tables.get(mappings.get(classes.get(auto, ""), ""), frozenset())
 
 
+def has_class(name: str) -> bool:
+    """Return whether a table of transformers' auto classes names a class."""
+    return name in _source()[3]
+
+
 @cache
-def _source() -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, str]]:
+def _source() -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, str], frozenset[str]]:
     found = importlib.util.find_spec("transformers")
     places = found.submodule_search_locations if found is not None else None
     try:
         source = (Path(next(iter(places or ()))) / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
         return _read(ast.parse(source))
     except (OSError, StopIteration, SyntaxError, ValueError):
-        return {}, {}, {}
+        return {}, {}, {}, frozenset()
 
 
-def _read(module: ast.Module) -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, str]]:
-    """Return tables by name: the model types of each, the table of each mapping, the mapping of each class."""
+def _read(module: ast.Module) -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, str], frozenset[str]]:
+    """Return tables by name: the model types of each, the table of each mapping, the mapping of each class.
+
+    Behind these, every string of the tables: the classes of models are among them.
+    """
+    strings = {node.value for node in ast.walk(module) if isinstance(node, ast.Constant) and type(node.value) is str}
     tables: dict[str, frozenset[str]] = {}
     mappings: dict[str, str] = {}
     classes: dict[str, str] = {}
@@ -44,7 +53,7 @@ def _read(module: ast.Module) -> tuple[dict[str, frozenset[str]], dict[str, str]
                 mappings[name] = ast.unparse(arguments[1])
             elif arguments and isinstance(arguments[0], ast.List):
                 tables[name] = _first_of_each(arguments[0])
-    return tables, mappings, classes
+    return tables, mappings, classes, frozenset(strings)
 
 
 def _first_of_each(rows: ast.List) -> frozenset[str]:

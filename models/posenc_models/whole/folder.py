@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, Self
 from posenc.memory import free_memory
 from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.adapters import look_at_adapter, merged
-from posenc_models.whole.auto_classes import types_of
+from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
+    CONDITIONAL_GENERATION,
     DECODER_FILE,
     ENCODER_FILE,
     HIDDEN,
     KEY_VALUES,
     PARTS,
+    READS,
     TASKS,
     Task,
     all_tasks,
@@ -31,7 +33,9 @@ from posenc_models.whole.tasks import (
     has_several_positions,
     task_of,
     what_reads,
+    written_of,
 )
+from posenc_models.whole.trials import check_answers, check_takes, failing
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -59,6 +63,8 @@ NAMED = 4
 """Weights that a line names."""
 PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
+DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
+"""What ports are described by where a config does not say it."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
@@ -252,25 +258,29 @@ class ModelFolder:
             several = ", whose tokens have three positions each" * has_several_positions(_said(model))
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
         if self.part:
-            return self._encoder(model.get_encoder(), notes)
+            encoder = model.get_encoder()
+            check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
+            return self._encoder(encoder, notes, model)
         if self.task.encoder:
             return self._decoder(model, notes)
-        main = next(iter(self.task.inputs))
-        takes = inspect.signature(model.forward).parameters
-        if main not in takes:
-            raise ValueError(
-                f"{type(model).__name__} takes {next(iter(takes))}, not {main}: it is no model for {self.task.name}"
-            )
+        check_takes(model, self.task.inputs, self.task.name, self.origin == "--task")
         return self._decoder(model, notes) if self.task.cache else self._encoder(model, notes)
 
-    def _encoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
-        """Return a model without a cache: the whole one, or the encoder of one."""
+    def _encoder(self, model: Any, notes: Sequence[str], of: Any = None) -> WholeModel:
+        """Return a model without a cache: the whole one, or the encoder of one, which has the config."""
+        whole = model if of is None else of
         from posenc_models.whole.modules import EncoderCall
 
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
-        filled = _ports(model, self.dtype, inputs, inspect.signature(model.forward).parameters)
+        filled = _ports(whole, self.dtype, inputs, inspect.signature(model.forward).parameters)
         module = EncoderCall(model, list(filled), tuple(outputs.values()))
-        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(model))
+
+        def call(*tensors: Tensor) -> Any:
+            with _quiet():
+                return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
+
+        check_answers(whole, call, filled, outputs.values(), cached=False)
+        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(whole))
 
     def _decoder(self, model: Any, notes: Sequence[str]) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
@@ -296,12 +306,14 @@ class ModelFolder:
             for (layer, part), tensor in zip(names, past, strict=True)
         }
         module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted, self.last)
+        ports = {**filled, **caches}
+        check_answers(model, module.eval(), ports, (), cached=True)
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         positions = _positions(said)
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)
         return WholeModel(
             module.eval(),
-            (*_texts(filled), *_texts(caches)),
+            _texts(ports),
             (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in names)),
             (*notes, *_growing(said)),
             said,
@@ -355,8 +367,17 @@ def _check_one_model(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
     if set(parts) - {"text_config"} and not (task.kind in ("pairs", "scenes") and task.fits(config)):
-        name = architecture_of(config)
-        raise ValueError(f"{name} is several models in one ({', '.join(parts)}): --model takes models of one")
+        several = dict.fromkeys(
+            [*parts, *(key for key in config if key.endswith("_config") and _is_model(config[key]))]
+        )
+        raise ValueError(
+            f"{architecture_of(config)} is several models in one ({', '.join(several)}): --model takes models of one, "
+            "and of texts and images ...Model that compares them, and the text of ...ForConditionalGeneration"
+        )
+
+
+def _is_model(said: object) -> bool:
+    return isinstance(said, Mapping) and "model_type" in said
 
 
 def _check_stacks(config: Mapping[str, Any], task: Task) -> None:
@@ -384,16 +405,35 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
         raise ValueError(f"{name} is not exported: its encoder and its decoder are models of two types")
     # the longest ending says most: of Model and EncoderModel, of Model and LMHeadModel
     matches = [(max(map(len, ends)), task) for task in all_tasks() if (ends := task.ends_of(name))]
-    if not matches:
-        raise ValueError(f"no task is known for {name}: give --task, one of {', '.join(TASKS)}")
-    longest = max(length for length, _ in matches)
+    longest = max((length for length, _ in matches), default=0)
     fitting = [task for length, task in matches if length == longest]
     chosen = next((task for task in fitting if task.fits(config)), None)
     if chosen is None:
-        _check_one_model(config, fitting[0])
-        names = " or ".join(dict.fromkeys(task.name for task in fitting))
-        raise ValueError(f"{name} is not exported: {names} by {what_reads(config)} is none of what --model writes")
+        if fitting:
+            _check_one_model(config, fitting[0])
+        raise ValueError(_not_exported(name, config))
+    if chosen.kind == "pairs" and (types := types_of(chosen.auto)) and config["model_type"] not in types:
+        raise ValueError(
+            f"{name} is not exported: it does not compare texts with images ({chosen.auto} has no such type); of texts "
+            f"and images --model writes {chosen.name}, and the text of ...{CONDITIONAL_GENERATION}"
+        )
     return chosen
+
+
+def _not_exported(name: str, config: Mapping[str, Any]) -> str:
+    """Return a line on a class that none of the tasks is for: what is exported of models with such a config."""
+    written, reads, kind = written_of(config), what_reads(config), config["model_type"]
+    if not has_class(name):
+        return f"no task is known for {name}: give --task, one of {', '.join(written or TASKS)}"
+    if not reads:
+        keys = ", ".join(dict.fromkeys(READS.values()))
+        stacks = "is of an encoder and a decoder, and " * (config.get("is_encoder_decoder") is True)
+        return f"{name} is not exported: its config.json {stacks}has no key that says what goes in ({keys})"
+    listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
+    of_text = "vocab_size" in config and not {"image_size", "num_channels"} & set(config)
+    headless = kind in types_of("AutoModel") and of_text and "feature-extraction" in written
+    advice = "; --task feature-extraction tries it without its head, for its hidden states" * headless
+    return f"{name} is not exported: of {reads} --model writes {listed}{advice}"
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
@@ -630,9 +670,7 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
             with torch.no_grad(), _quiet():
                 output = model(**named, use_cache=True)
         except Exception as error:  # a model of a stranger's config raises what comes
-            raise ValueError(
-                f"{folder.path}: a call with a cache fails: {type(error).__name__}: {_line(error)}"
-            ) from error
+            raise ValueError(failing(model, error, [*named], cached=True)) from error
         return layers_of(getattr(output, "past_key_values", None))
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
@@ -650,18 +688,20 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
             continue  # it uses those of another layer, as Gemma 4's last layers do
         if not {"keys", "values"} <= set(held):
             raise ValueError(
-                f"{folder.path}: layer {number} caches no keys and values, but {type(layer).__name__}: {rule}"
+                f"{type(model).__name__}: layer {number} caches no keys and values, but {type(layer).__name__}: {rule}"
             )
         if more := sorted(set(held) - {"keys", "values"}):
-            raise ValueError(f"{folder.path}: layer {number} caches {', '.join(more)} beside keys and values: {rule}")
+            raise ValueError(
+                f"{type(model).__name__}: layer {number} caches {', '.join(more)} beside keys and values: {rule}"
+            )
     # the graph gives each layer its keys and values in a plain cache, which knows nothing of windows
     layers = model_layers if folder.task.encoder else call(input_ids=ids, past_key_values=cache_of(()))
     for number, layer in enumerate(layers):
         shapes = [tuple(getattr(layer, name).shape) for name in ("keys", "values")]
         if any(len(shape) != 4 or shape[2] != 2 for shape in shapes):
             raise ValueError(
-                f"{folder.path}: layer {number} caches {' and '.join(map(str, shapes))} of two tokens, "
-                "expected (batch, heads, tokens, features)"
+                f"{type(model).__name__} is not exported: of two tokens layer {number} caches keys and values of the "
+                f"shapes {' and '.join(map(str, shapes))}, expected (batch, heads, tokens, features)"
             )
     return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
 
@@ -688,6 +728,12 @@ def _ports(model: Any, dtype: DType, inputs: Mapping[str, str], takes: Container
     """Return the rest of the text of each port that goes in."""
     said = _said(model)
     inputs = {name: text.replace("float32[", f"{TORCH_NAMES[dtype]}[") for name, text in inputs.items()}
+    for name, text in inputs.items():
+        keys = {"height": said.get("image_size"), "width": said.get("image_size"), **DEFAULTS, **said}
+        lacking = [key for key in _names_in(text) if name in takes and keys.get(key) is None]
+        if lacking:
+            key = "image_size" if lacking[0] in ("height", "width") else lacking[0]
+            raise ValueError(f"{type(model).__name__} is not exported: its config says no {key}, which {name} has")
     filled = {name: _filled(text, said, _positions(said)) for name, text in inputs.items() if name in takes}
     return {name: text for name, text in filled.items() if text}
 
@@ -698,9 +744,13 @@ def _texts(ports: Mapping[str, str]) -> tuple[str, ...]:
 
 def _said(model: Any) -> dict[str, Any]:
     """Return what a model's config says, with what its file leaves out."""
-    config = model.config.get_text_config()
+    try:
+        config = model.config.get_text_config()
+    except ValueError as error:
+        raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
     vision = getattr(model.config, "vision_config", None)
-    of_images = {} if vision is None else {key: getattr(vision, key, None) for key in ("image_size", "num_channels")}
+    sizes = {key: getattr(vision, key, None) for key in ("image_size", "num_channels")}
+    of_images = {key: size for key, size in sizes.items() if size is not None}
     said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
         said["receptive_field"] = _receptive_field(said["conv_kernel"], said["conv_stride"])
@@ -722,8 +772,8 @@ def _filled(text: str, said: Mapping[str, Any], positions: int | None) -> str:
     size = said.get("image_size")
     height, width = (size if isinstance(size, Sequence) else (size, size)) if size is not None else (None, None)
     sections = "3, " * has_several_positions(said)
-    values = {"type_vocab_size": 1, "num_channels": 3, **said, "height": height, "width": width, "sections": sections}
-    if any(values[name] == 0 for name in _names_in(text)):
+    values = {**DEFAULTS, **said, "height": height, "width": width, "sections": sections}
+    if any(values.get(name) == 0 for name in _names_in(text)):
         return ""
     bound = f" < {positions}" * (text.endswith(" positions") and positions is not None)
     return text.format(**values) + bound

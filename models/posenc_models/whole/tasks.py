@@ -45,6 +45,7 @@ ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
+IMAGE_CLASSIFICATION = "ForImageClassification"
 CONDITIONAL_GENERATION = "ForConditionalGeneration"
 """How the names of models end that write text about images or sounds."""
 
@@ -98,15 +99,35 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
         return "pairs"
     if "num_mel_bins" in config or "conv_stride" in config:
         return "features" if "num_mel_bins" in config else "sounds"
-    return "images" if "image_size" in config and "vocab_size" not in config else "text"
+    # BEiT's has words, too: the codes of patches that it was trained with
+    is_seen = "vocab_size" not in config or architecture_of(config).endswith(IMAGE_CLASSIFICATION)
+    return "images" if "image_size" in config and is_seen else "text"
+
+
+READS: Mapping[Kind, str] = {
+    "text": "vocab_size",
+    "images": "image_size",
+    "features": "num_mel_bins",
+    "sounds": "conv_stride",
+    "pairs": "text_config and vision_config",
+    "scenes": "text_config and vision_config",
+}
+"""The keys of configs that say what a model is of."""
 
 
 def what_reads(config: Mapping[str, Any]) -> str:
-    """Return, in words, what kind of model a config is of: what it reads, and by how many stacks."""
-    read = {"pairs": "texts and images", "scenes": "texts and images", "features": "sounds"}
-    stacks = "an encoder and a decoder" if config.get("is_encoder_decoder") is True else "a model"
+    """Return, in words, what kind of model a config is of: by how many stacks, and by which key; "" where none says."""
     kind = _kind_of(config)
-    return f"{stacks} of {read.get(kind, kind)}"
+    if kind == "text" and "vocab_size" not in config:
+        return ""
+    stacks = "an encoder, a decoder and " if config.get("is_encoder_decoder") is True else ""
+    return f"models with {stacks}{READS[kind]} in config.json"
+
+
+def written_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tasks of a model with this config, and how the names of their classes end."""
+    fitting = [task for task in reversed(_ALL) if not task.half and task.fits(config)]
+    return dict(reversed({task.name: f"...{task.ends[0]}" for task in fitting}.items()))
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
@@ -163,7 +184,7 @@ _ALL = (
         TEXT,
         {"start_logits": "start_logits", "end_logits": "end_logits"},
     ),
-    Task("image-classification", "AutoModelForImageClassification", ("ForImageClassification",), IMAGES, kind="images"),
+    Task("image-classification", "AutoModelForImageClassification", (IMAGE_CLASSIFICATION,), IMAGES, kind="images"),
     Task("image-feature-extraction", "AutoModel", ("Model",), IMAGES, HIDDEN, kind="images"),
     Task(
         "zero-shot-image-classification",
@@ -183,6 +204,20 @@ _ALL = (
         HIDDEN,
         half=True,
     ),
+    Task(
+        "feature-extraction",
+        "AutoModel",
+        ("QuestionEncoder", "ContextEncoder"),
+        TEXT,
+        {"pooler_output": "pooler_output"},
+    ),
+    Task(
+        "question-answering",
+        "AutoModelForQuestionAnswering",
+        ("Reader",),
+        {name: TEXT[name] for name in ("input_ids", "attention_mask")},
+        {name: name for name in ("start_logits", "end_logits", "relevance_logits")},
+    ),
 )
 TASKS = {name: tuple(task for task in _ALL if task.name == name) for name in dict.fromkeys(task.name for task in _ALL)}
 """The tasks by their names. Of several with one name, or one ending of architectures, the config says which."""
@@ -194,5 +229,7 @@ def all_tasks() -> tuple[Task, ...]:
 
 
 def task_of(name: str, config: Mapping[str, Any]) -> Task:
-    """Return the task of a name that fits a config, or the first of that name where none does."""
-    return next((task for task in TASKS[name] if task.fits(config)), TASKS[name][0])
+    """Return the task of a name that fits a config, rather one for its architecture; the first where none does."""
+    fitting = [task for task in TASKS[name] if task.fits(config)]
+    of_class = [task for task in fitting if task.ends_of(architecture_of(config))]
+    return next(iter((*of_class, *fitting)), TASKS[name][0])

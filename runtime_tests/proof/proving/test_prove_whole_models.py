@@ -68,7 +68,7 @@ def test_a_file_is_held_against_one_thing(cli: Cli, model: Path) -> None:
         (("--model", str(model), "--against", "rope"), "--against and --model both say what the file is to be"),
         (("--task", "fill-mask", "--against", "rope"), "--task says what a whole model is for: give --model with it"),
         (("--model", str(model), "-p", "a=1"), "-p is not for whole models"),
-        (("--model", str(model), "--task", "fill-mask"), "it has no model for fill-mask"),
+        (("--model", str(model), "--task", "fill-mask"), "transformers has no model for fill-mask"),
     ):
         path = Path("some.onnx")
         onnx.save(helper.make_model(graph), path)

@@ -25,7 +25,7 @@ def test_why_there_is_no_cuda_is_said_in_words() -> None:
 
 
 def test_python_names_the_library_of_cuda_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_runtime, "has_nvidia_driver", lambda: True)
+    monkeypatch.setattr(onnx_runtime, "check_driver", lambda: None)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
     monkeypatch.setattr(onnx_runtime, "_unresolved", lambda library: "libcublasLt.so.13")
     with pytest.raises(

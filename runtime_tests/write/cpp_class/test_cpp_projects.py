@@ -160,7 +160,7 @@ def test_sessions_of_two_versions_are_not_mixed(bundles: Path, tmp_path: Path) -
     text += "set_target_properties(posenc_session PROPERTIES POSENC_SESSION_VERSION 1)\n"
     text += f"add_subdirectory({bundles}/offset/cpp offset)\n"
     (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.18)\nproject(p CXX)\n{text}")
-    with pytest.raises(BuildFailed, match=r"of version 1, offset needs 3: export both bundles anew"):
+    with pytest.raises(BuildFailed, match=r"of version 1, offset needs 4: export both bundles anew"):
         build(tmp_path, tmp_path, {})
 
 

@@ -85,7 +85,7 @@ def test_a_baked_rotation_has_two_tables_and_ids(
     assert result.passed, result.verdicts
     pairs = int(str(params.get("rotary_dim", 16))) // 2
     assert caches_of(result.folder / "model.onnx") == [(MAX_LEN, pairs)] * 4
-    assert [v.detail for v in result.verdicts if v.check == "tables"] == [f"{2 * MAX_LEN} of {2 * MAX_LEN} rows"]
+    assert [v.detail for v in result.verdicts if v.check == "tables"] == [f"{2 * MAX_LEN} of {2 * MAX_LEN} stored rows"]
 
 
 @pytest.mark.parametrize("op", one_of_each(["microsoft", "onnx"], lambda _: ""))
@@ -148,7 +148,7 @@ def test_time_height_and_width_are_one_operator(tmp_path: Path, params: Paramete
     attributes = {a.name: list(a.ints) or a.i for a in nodes[0].attribute}
     assert attributes["mrope_section"] == list(get_sections(params))
     assert attributes["mrope_layout"] == int("section_layout" in params)
-    assert [v.detail for v in result.verdicts if v.check == "tables"] == [f"{2 * MAX_LEN} of {2 * MAX_LEN} rows"]
+    assert [v.detail for v in result.verdicts if v.check == "tables"] == [f"{2 * MAX_LEN} of {2 * MAX_LEN} stored rows"]
 
 
 @pytest.mark.parametrize(

@@ -54,16 +54,20 @@ CERTIFIED = ("llama", "gemma3", "bloom", "vit", "deepseek_v3")
         ({"hidden_size": 3}, None, "has no model_type: expected that of a model of transformers"),
         (CONFIG, "translation", "unknown task 'translation': expected one of text-generation, text2text-"),
         ({"model_type": "llama"}, None, "has no architectures: give --task, one of text-generation"),
-        ({**CONFIG, "architectures": ["LlamaForRewards"]}, None, "no task is known for LlamaForRewards: give --task"),
+        (
+            {**CONFIG, "architectures": ["LlamaForRewards"]},
+            None,
+            "no task is known for LlamaForRewards: give --task, one",
+        ),
         (
             {**CONFIG, "is_encoder_decoder": True},
             None,
-            "LlamaForCausalLM is not exported: text-generation by an encoder and a decoder of text is none of what",
+            "LlamaForCausalLM is not exported: of models with an encoder, a decoder and vocab_size in conf",
         ),
         (
             {"model_type": "bart", "architectures": ["BartForSequenceClassification"], "is_encoder_decoder": True},
             None,
-            "BartForSequenceClassification is not exported: text-classification by an encoder and a decoder of text",
+            "BartForSequenceClassification is not exported: its config.json is of an encoder and a decoder, and ",
         ),
         (
             {"model_type": "vision-encoder-decoder", "architectures": ["VisionEncoderDecoderModel"]},

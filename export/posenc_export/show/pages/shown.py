@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from posenc.ports import Port, Values
 from posenc_export.bundle.carries import kind_of, name_of
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.rules import rules_of
 from posenc_export.proof.judging.verdict import AGREES, Verdict, failed, worst
 from posenc_export.proof.report.report import parts_of
 from posenc_export.proof.report.rows import MARKS, MEANINGS, figure
@@ -43,7 +44,7 @@ def shown(content: Content) -> Mapping[str, object]:
         "is_validated": bool(verdicts),
         "tiles": _tiles(manifest, verdicts, longest(calls, manifest)),
         "manifest": manifest,
-        "subject": "model" if manifest.is_whole else "module" if manifest.family == "module" else "positional encoding",
+        "subject": _subject(manifest),
         "meanings": MEANINGS,
         "marks": MARKS,
         "checks": checks_of(verdicts),
@@ -64,6 +65,13 @@ def shown(content: Content) -> Mapping[str, object]:
         "shape": _shape,
         "most": MOST,
     }
+
+
+def _subject(manifest: Manifest) -> str:
+    """Return what is proved, in words."""
+    if manifest.is_whole:
+        return "model"
+    return "positional encoding" if rules_of(manifest.family).registered else "module"
 
 
 def _tiles(manifest: Manifest, verdicts: Sequence[Verdict], longest_call: str) -> list[tuple[str, str, str]]:

@@ -1,0 +1,136 @@
+"""Whether a model takes what its task gives it, and answers what its task asks: tried before anything is exported.
+
+Which class a folder is of, a stranger's config says. What a class takes, its `forward` says in part; the rest is seen
+in a small call. What does not fit becomes one line about the class: no shape of a call that nobody made.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SPOKEN = (ValueError, AssertionError, NotImplementedError, ImportError)
+"""Errors whose words are for people; those of others speak of the insides of a call."""
+CHOICES = re.compile(
+    r"labels?|.*_labels|return_.*|output_.*|use_cache|.*inputs_embeds|past_key_values|cache_position|.*head_mask"
+    r"|position_ids|token_type_ids|logits_to_keep|interpolate_pos_encoding|kwargs|args|self|bool_masked_pos|langs"
+)
+"""Arguments that no model lacks."""
+TOKENS, OTHERS = 8, 2
+"""Sizes of a small call: tokens of a model without a cache, and everything else."""
+PORT = re.compile(r"(\w+)\[(.*)\](.*)")
+
+
+def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: str = "") -> None:
+    """Raise ValueError, in one line, where a model does not take its main input, or needs another that it is not given.
+
+    Args:
+        model: of which `forward` is looked at.
+        given: the names of what its task gives it, the main one first.
+        task: the task's name.
+        chosen: whether somebody chose the task, and not the config.
+        of: the class that the model is the encoder of; "" where it is no part.
+    """
+    names = list(given)
+    every = inspect.signature(model.forward).parameters
+    takes = {name: one for name, one in every.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+    title, it = of or type(model).__name__, "its encoder" if of else "it"
+    if names[0] not in takes:
+        inputs = _listed([name for name in takes if not CHOICES.fullmatch(name)] or list(every))
+        if chosen:
+            raise ValueError(f"{title} takes {inputs}, not {names[0]}: it is no model for {task}")
+        raise ValueError(
+            f"{title} is not exported: {it} takes {inputs}, and --model writes models that take {names[0]}"
+        )
+    if missing := [name for name, one in takes.items() if one.default is one.empty and name not in names]:
+        raise ValueError(
+            f"{title} is not exported: {it} does not answer without {_listed(missing)}, and for {task} --model gives "
+            f"{_listed(names)}"
+        )
+
+
+def check_answers(
+    model: Any, call: Callable[..., Any], ports: Mapping[str, str], wanted: Iterable[str], cached: bool
+) -> None:
+    """Raise ValueError, in one line, where a small call fails, or lacks what is wanted of it.
+
+    Args:
+        model: by whose class the line speaks.
+        call: takes tensors, one for each port, and returns an output with names.
+        ports: the rest of the text of each port, by its name.
+        wanted: the attributes that its output must have.
+        cached: whether keys and values go in.
+    """
+    import torch
+
+    try:
+        with torch.no_grad():
+            output = call(*(_tensor(text, OTHERS if cached else TOKENS) for text in ports.values()))
+    except Exception as error:  # a model of a stranger's config raises what comes
+        raise ValueError(failing(model, error, list(ports), cached)) from error
+    lacking = [name for name in wanted if not isinstance(getattr(output, name, None), torch.Tensor)]
+    if lacking:
+        has = [name for name, value in getattr(output, "items", dict)() if isinstance(value, torch.Tensor)]
+        answers = f"it answers {_listed(has)}" if has else "its answer has no named tensors"
+        raise ValueError(f"{type(model).__name__} is not exported: {answers}, and not {_listed(lacking)}")
+
+
+def failing(model: Any, error: Exception, given: Sequence[str], cached: bool) -> str:
+    """Return a line on a model that fails on what it is given; cached: whether its call is one of many, by a cache."""
+    takes = inspect.signature(model.forward).parameters
+    others = [name for name in takes if not CHOICES.fullmatch(name) and name not in given]
+    plain = [name for name in given if not name.startswith("past_key_values.")]
+    cache = " and a cache" * (len(plain) < len(given))
+    more = f"; it takes {_listed(others)}, too" * (bool(others) and not cached)
+    return (
+        f"{type(model).__name__} is not exported: a call with {_listed(plain)}{cache} fails in its code "
+        f"({_reason(error)}){more}{_advice(error)}"
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in words: what it says, where that is for people, or else where it was raised."""
+    kind = type(error).__name__
+    if isinstance(error, SPOKEN) and str(error).strip() and "to unpack" not in str(error):
+        return f"{kind}: {str(error).strip().splitlines()[0]}"
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((one for one in reversed(frames) if "transformers" in Path(one.filename).parts), frames[-1])
+    return f"{kind} in {Path(frame.filename).name}, line {frame.lineno}"
+
+
+def _advice(error: Exception) -> str:
+    return "; give pad_token_id in config.json" * ("padding token" in str(error))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - 4
+    return ", ".join(names[:4]) + f" and {more} more" * (more > 0)
+
+
+def _tensor(text: str, tokens: int) -> Tensor:
+    """Return a small tensor of a port."""
+    import torch
+
+    parts = PORT.fullmatch(text)
+    assert parts is not None
+    dtype, axes, carries = parts.groups()
+    shape = [_size(axis.strip(), tokens) for axis in axes.split(",")]
+    bound = re.search(r"< (\d+)", carries)
+    value = 1 if "mask" in carries or (bound is not None and int(bound[1]) > 1) else 0
+    return torch.full(shape, value, dtype=getattr(torch, dtype))
+
+
+def _size(axis: str, tokens: int) -> int:
+    if axis.isdecimal():
+        return int(axis)
+    least = re.search(r">= (\d+)", axis)
+    names = re.findall(r"\w+", axis.partition(":")[0].partition(" ")[0])
+    size = sum(tokens if name == "seq" else OTHERS for name in names)
+    return max(size, int(least[1])) if least else size

@@ -1,0 +1,71 @@
+"""Classes of transformers that are taken, and the line with which others are refused: small models at random."""
+
+import re
+from pathlib import Path
+
+import pytest
+import transformers
+
+from helpers.hf.small_classes import answer, save
+
+TAKEN = {
+    "DPRQuestionEncoder": "feature-extraction",
+    "DPRContextEncoder": "feature-extraction",
+    "DPRReader": "question-answering",
+    "T5EncoderModel": "feature-extraction",
+    "BlipModel": "zero-shot-image-classification",
+    "BeitForImageClassification": "image-classification",
+    "BertForMaskedLM": "fill-mask",
+    "GPT2ForSequenceClassification": "text-classification",
+    "LEDForConditionalGeneration": "text2text-generation",
+    "Wav2Vec2Model": "feature-extraction",
+    "ViTModel": "image-feature-extraction",
+    "LlamaForCausalLM": "text-generation",
+}
+BY_CONFIG = {
+    "BartForSequenceClassification": "of models with an encoder, a decoder and vocab_size .* writes text2text-gener",
+    "BartModel": r"of models with an encoder, a decoder and vocab_size in config.json --model writes text2text-",
+    "Wav2Vec2ForSequenceClassification": r"of models with conv_stride in config.json --model writes automatic-speech-",
+    "ASTForAudioClassification": "of models with num_mel_bins in config.json --model writes nothing$",
+    "BertForMultipleChoice": r"of models with vocab_size .* text-generation \(\.\.\.ForC.*; --task feature-extr",
+    "ResNetForImageClassification": r"its config.json has no key that says what goes in \(vocab_size, image_size",
+    "RTDetrModel": "its config.json is of an encoder and a decoder, and has no key that says what goes in",
+    "SamModel": r"is several models in one \(vision_config, .*mask_decoder_config.*\): --model takes models of one",
+    "Gemma3Model": r"it does not compare texts with images \(AutoModelForZeroShotImageClassification has no such type",
+}
+BY_CLASS = {
+    "BlipForConditionalGeneration": "it does not answer without pixel_values, and for text-generation --model gives",
+    "VitsModel": "it answers waveform, .*, and not last_hidden_state$",
+    "ProphetNetForConditionalGeneration": "a cache fails in its code .*only supported for `decoder_input_ids` of",
+    "MoonshineForConditionalGeneration": "its encoder takes input_values, .* that take input_ids$",
+    "Siglip2Model": "its config says no image_size, which pixel_values has$",
+    "CanineModel": "its config says no vocab_size, which input_ids has$",
+    "ResNetModel": "it takes pixel_values, and --model writes models that take input_ids$",
+    "BrosForTokenClassification": "You have to specify bbox.*; it takes bbox, bbox_first_token_mask, too$",
+    "BarkModel": "it takes input.*, and --model writes models that take input_ids$",
+}
+OURS = re.compile(r"AttributeError: |KeyError|object has no attribute|mat1 and mat2|must be specified")
+"""What speaks of a call that nobody made."""
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_class_is_taken(tmp_path: Path, name: str) -> None:
+    found = answer(name, save(name, 8, tmp_path), tmp_path)
+    assert (found.task, found.line) == (TAKEN[name], "")
+
+
+@pytest.mark.parametrize("name", [*BY_CONFIG, *BY_CLASS])
+def test_a_class_that_is_not_exported_is_refused_in_a_true_line(tmp_path: Path, name: str) -> None:
+    found = answer(name, save(name, 8, tmp_path), tmp_path)
+    assert found.stage == ("load" if name in BY_CONFIG else "build")
+    assert found.line.startswith(f"{name} is ")
+    assert re.search({**BY_CONFIG, **BY_CLASS}[name], found.line), found.line
+    assert not OURS.search(found.line)
+    assert len(found.line.splitlines()) == 1
+
+
+def test_a_decoder_that_pools_by_padding_needs_its_token(tmp_path: Path) -> None:
+    config = transformers.GPT2Config(vocab_size=32, n_embd=16, n_layer=1, n_head=2, pad_token_id=None)
+    transformers.GPT2ForSequenceClassification(config).save_pretrained(tmp_path)
+    found = answer("GPT2ForSequenceClassification", "gpt2", tmp_path)
+    assert found.line.endswith("; give pad_token_id in config.json")
