@@ -10,6 +10,7 @@ from posenc.ports import Port
 from posenc.spec import Mode
 from posenc_export.bundle.carries import name_of
 from posenc_export.bundle.identity import INDEX_DTYPE
+from posenc_export.bundle.rules import rules_of
 
 if TYPE_CHECKING:  # pydantic takes a while to load: whoever reads a manifest has these names resolved, see schema.py
     from posenc_export.bundle import forms, kinds
@@ -185,7 +186,7 @@ class Manifest:
     @property
     def is_whole(self) -> bool:
         """Whether it is of a whole model: a folder's, whose task is asked for or follows from its config."""
-        return self.family == "module" and "task" in self.origin
+        return "task" in self.origin and not rules_of(self.family).registered
 
     def artifact(self, format_: str) -> Artifact | None:
         """Return the file of a format, if the bundle has it."""
