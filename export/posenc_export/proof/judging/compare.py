@@ -157,8 +157,11 @@ def held(difference: Difference, allowed: Floats) -> Difference:
     """Return a difference without the elements that are not held: those whose allowance is infinite."""
     if difference.error is None:
         return difference
-    error = np.where(np.isinf(allowed), 0.0, difference.error)
-    return replace(difference, error=error, same_bits=difference.same_bits or not error.any())
+    is_free = np.isinf(allowed)
+    error = np.where(is_free, 0.0, difference.error)
+    # eager is infinite in some of these: a share of that would be no number
+    magnitude = None if difference.magnitude is None else np.where(is_free, 0.0, difference.magnitude)
+    return replace(difference, error=error, magnitude=magnitude, same_bits=difference.same_bits or not error.any())
 
 
 def _off(difference: Difference, expected: str) -> str:

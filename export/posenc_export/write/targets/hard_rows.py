@@ -23,8 +23,8 @@ def hardened(port: Port, feed: Array, case: Case) -> Array:
     if case.hard != BY_SEQUENCE:
         _harden(port, feed, case.hard, case)
     elif port.axes and port.axes[0].is_dynamic and port.axes[0].kind == "batch":
-        for sequence, kind in zip(feed, KINDS, strict=True):
-            _harden(port, sequence, kind, case)
+        for number, kind in enumerate(KINDS):
+            _harden(port, feed[number, ...], kind, case)  # an array also where a sequence is one number
     return feed
 
 
