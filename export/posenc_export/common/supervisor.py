@@ -19,14 +19,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from posenc_export.common.interrupts import STATUS as STOPPED
+
 GRACE = 1.0
 """Seconds that a stopped command has to clean up."""
 GRACE_OF_END = 5.0
 """The same where somebody asks a command to end by SIGTERM."""
 LOOK = 0.1
 """Seconds between two looks at limits."""
-STOPPED, TERMINATED, LATE, FAILED = 130, 143, 3, 5
-"""Exit statuses: after Ctrl-C, after SIGTERM, of a limit that ran out, of a tool that failed."""
+TERMINATED, LATE, FAILED = 143, 3, 5
+"""Exit statuses: after SIGTERM, of a limit that ran out, of a tool that failed."""
 FROM_KERNEL = 0x80
 """si_code of a signal that a terminal sent to all processes of a command (SI_KERNEL)."""
 SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"

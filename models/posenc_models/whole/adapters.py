@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from posenc.strict_json import read_json
-from posenc_models.whole.contents import ADAPTER, header_of, plain_file
+from posenc_models.whole.contents import ADAPTER, header_of, plain_file, read_object
 
 WEIGHTS = "adapter_model.safetensors"
 UNMERGED = "does not fit the model: is it an adapter of this one?"
@@ -18,12 +17,9 @@ def look_at_adapter(folder: Path) -> dict[str, Any]:
     """Return what an adapter's config says; raise ValueError, in one line, where the folder holds no LoRA."""
     if not (folder / ADAPTER).exists():
         raise ValueError(f"{folder} has no {ADAPTER}: expected the folder of an adapter, as peft writes it")
-    try:
-        said = read_json(plain_file(folder, ADAPTER))
-    except ValueError as error:
-        raise ValueError(f"{folder / ADAPTER} cannot be read: {error}") from None
-    if not isinstance(said, dict) or said.get("peft_type") != "LORA":
-        kind = said.get("peft_type") if isinstance(said, dict) else None
+    said = read_object(plain_file(folder, ADAPTER))
+    if said.get("peft_type") != "LORA":
+        kind = said.get("peft_type")
         raise ValueError(f"{folder}: an adapter of peft_type {kind} has no weights to merge: expected LORA")
     if not (folder / WEIGHTS).exists():
         raise ValueError(f"{folder} has no {WEIGHTS}: expected the folder of an adapter, as peft writes it")

@@ -120,7 +120,7 @@ class Contents:
             folder = Path(place)
             (folder / CONFIG).write_text(json.dumps(_without_foreign_code(self.config)), encoding="utf-8")
             if GENERATION in self.companions:
-                said = _object(self.companions[GENERATION])
+                said = read_object(self.companions[GENERATION])
                 (folder / GENERATION).write_text(json.dumps(_without_foreign_code(said)), encoding="utf-8")
             for name, path in self.weights.items():
                 (folder / name).symlink_to(path.resolve())
@@ -143,7 +143,7 @@ def look(path: Path) -> Contents:
         if os.path.lexists(path / ADAPTER):
             raise ValueError(_of_adapter(path))
         raise ValueError(f"{path} has no {CONFIG}: expected a folder that save_pretrained wrote")
-    config = _object(plain_file(path, CONFIG))
+    config = read_object(plain_file(path, CONFIG))
     if not isinstance(config.get("model_type"), str):
         raise ValueError(f"{path / CONFIG} has no model_type: expected that of a model of transformers")
     companions = {
@@ -202,7 +202,7 @@ def _is_inside(real: Path, folder: Path) -> bool:
     return snapshots is not None and real.is_relative_to(snapshots.parent / "blobs")
 
 
-def _object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file; raise ValueError, in one line, where it holds none."""
     try:
         content = read_json(path)
@@ -262,7 +262,7 @@ def _without_weights(folder: Path) -> str:
 
 def _of_adapter(folder: Path) -> str:
     """Return a line on a folder with an adapter and no model."""
-    base = _object(plain_file(folder, ADAPTER)).get("base_model_name_or_path")
+    base = read_object(plain_file(folder, ADAPTER)).get("base_model_name_or_path")
     of = f"that of {base}" if isinstance(base, str) and base else "that of its base model"
     return f"{folder} holds an adapter, and no model: give {of} with --model, and this folder with --adapter"
 

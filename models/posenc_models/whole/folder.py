@@ -330,7 +330,7 @@ def _place(path: str | PathLike[str]) -> Path:
     place, name = Path(path), str(path)
     if place.exists() or not HUB_NAME.fullmatch(name):
         return place
-    cached = cache_folder() / f"models--{name.replace('/', '--')}"
+    cached = download_cache() / f"models--{name.replace('/', '--')}"
     try:
         revision = (cached / "refs" / "main").read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -338,12 +338,12 @@ def _place(path: str | PathLike[str]) -> Path:
     if re.fullmatch(r"[0-9a-f]{4,64}", revision) and (cached / "snapshots" / revision).is_dir():
         return cached / "snapshots" / revision
     raise ValueError(
-        f"{name} is no folder, and no model of that name is in {cache_folder()}: names of the Hub are not downloaded "
+        f"{name} is no folder, and no model of that name is in {download_cache()}: names of the Hub are not downloaded "
         f"here; `hf download {name}` does it, and prints the folder"
     )
 
 
-def cache_folder() -> Path:
+def download_cache() -> Path:
     """Return where Hugging Face's libraries keep what they download."""
     home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
     return Path(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")).expanduser()
