@@ -21,7 +21,7 @@ from posenc_export.cli.output.helping import ENCODING, FILES, options
 from posenc_export.common.errors import ToolFailed, first_line
 from posenc_export.common.interrupts import STATUS, between_imports, end_stopped, is_command
 from posenc_export.common.limit import ASK_TIMEOUT, TIMEOUT
-from posenc_export.common.supervisor import scratch, tell
+from posenc_export.common.supervisor import is_supervised, scratch, tell
 from posenc_export.proof.judging.verdict import MODEL, ValidateOptions
 from posenc_export.proof.planning.scope import Proof
 from posenc_export.proof.runtimes import RUNTIMES
@@ -74,7 +74,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
-            with between_imports(), scratch():
+            with between_imports(once=is_supervised()), scratch():
                 command(*args, **values)
                 sys.stdout.flush()
         except (click.ClickException, click.Abort, click.exceptions.Exit):

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -63,15 +64,20 @@ def end_stopped() -> NoReturn:
 
 
 @contextmanager
-def between_imports() -> Iterator[None]:
-    """While a command runs: raise KeyboardInterrupt on Ctrl-C, once nothing is being imported."""
+def between_imports(once: bool = False) -> Iterator[None]:
+    """While a command runs: raise KeyboardInterrupt on Ctrl-C, when nothing is being imported.
+
+    Args:
+        once: whether only the first Ctrl-C counts. A terminal and the process that waits may both send it: the second
+            must not break what the first has begun to clean up.
+    """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before not in (_leave, signal.default_int_handler):
         yield
         return
     alarm = getattr(signal, "SIGALRM", None)
     alarm_before = signal.getsignal(alarm) if alarm else None
-    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGINT, partial(_interrupt, once))
     try:
         yield
     finally:
@@ -81,17 +87,13 @@ def between_imports() -> Iterator[None]:
             signal.signal(alarm, alarm_before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(once: bool, number: int, frame: FrameType | None) -> None:
     alarm = getattr(signal, "SIGALRM", None)
     if alarm and _is_importing(frame):
-        signal.signal(alarm, _interrupt)
+        signal.signal(alarm, partial(_interrupt, once))
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         return
-    # imported here: while this file is, the current folder may still come first, which may hold anybody's json.py
-    from posenc_export.common.supervisor import is_supervised
-
-    if is_supervised():
-        # a terminal and whoever waits may both send it: the second must not break what the first has begun to clean up
+    if once:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
 
