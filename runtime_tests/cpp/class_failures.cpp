@@ -7,6 +7,7 @@
 
 #include "failing_memory.hpp"
 #include "toy.hpp"
+#include "tried.hpp"
 
 namespace {
 
@@ -15,18 +16,6 @@ using posenc::ErrorKind;
 using posenc::Status;
 using posenc::toy::Model;
 using Ids = std::vector<std::int64_t>;
-
-struct Tried {
-  int count = 0;
-  int wrong = 0;
-
-  void note(bool right, const std::string& what) {
-    ++count;
-    if (right) return;
-    ++wrong;
-    std::cout << "wrong: " << what << '\n';
-  }
-};
 
 /// Let each allocation of a call fail, one after another, until none does; of each that fails, ask whether all is right.
 template <class Prepare, class Call, class Right>
@@ -177,8 +166,6 @@ Tried positions() {
                [&] { return posenc::start_from_past(4095, 2, 4096, start); }, kept);
   return tried;
 }
-
-void print(const char* what, const Tried& tried) { std::cout << what << ": " << tried.count << ", " << tried.wrong << " wrong" << std::endl; }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 
 #include "failing_memory.hpp"
 #include "toy.hpp"
+#include "tried.hpp"
 
 namespace {
 
@@ -149,18 +150,6 @@ bool same_from_here(Decoder& one, Decoder& other) {
   return alike;
 }
 
-struct Tried {
-  int count = 0;
-  int wrong = 0;
-
-  void note(bool right, const std::string& what) {
-    ++count;
-    if (right) return;
-    ++wrong;
-    std::cout << "wrong: " << what << '\n';
-  }
-};
-
 Tried refused(const Model& model) {
   Tried tried;
   for (const auto& state : states()) {
@@ -202,8 +191,6 @@ Tried failed(const Model& model, bool lasting) {
   }
   return tried;
 }
-
-void print(const char* what, const Tried& tried) { std::cout << what << ": " << tried.count << ", " << tried.wrong << " wrong" << std::endl; }
 
 }  // namespace
 

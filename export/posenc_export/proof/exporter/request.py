@@ -69,9 +69,6 @@ def _problems(target: Target, options: ExportOptions) -> Iterator[str]:
         reason = lacking.get(format_) or FORMATS[format_].refuses(target.encoding)
         if reason:
             yield f"{name} cannot be exported to {format_}: {reason}"
-    others = [format_ for format_ in options.formats if format_ != "onnx"]
-    if target.quantize and others:
-        yield f"--quantize {target.quantize} is for ONNX files: leave -f {others[0]} out"
     reason = RUNTIME_CONFIGS[options.runtime_config].refuses(target) if options.runtime_config else ""
     if reason:
         yield f"--runtime-config {options.runtime_config} is not for {name}: {reason}"

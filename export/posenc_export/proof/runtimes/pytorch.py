@@ -27,15 +27,20 @@ def torch_cuda_missing() -> None:
     """Raise Missing where PyTorch cannot use CUDA."""
     installed = version("torch")
     release, _, build = installed.partition("+")
-    words = f"on Linux, pip install --force-reinstall torch=={release} brings one with CUDA"
-    if build == "cpu":  # known before torch is loaded
+    # "+cpu" in its version says so before torch is loaded
+    if build == "cpu" or not _is_built_for_cuda():
+        words = f"on Linux, pip install --force-reinstall torch=={release} brings one with CUDA"
         raise Missing(f"torch {installed} is a CPU build: {words}")
     import torch
 
-    if not torch.backends.cuda.is_built():
-        raise Missing(f"torch {installed} is a CPU build: {words}")
     if not torch.cuda.is_available():
         raise Missing("torch finds no CUDA device: no NVIDIA driver, or no GPU")
+
+
+def _is_built_for_cuda() -> bool:
+    import torch
+
+    return bool(torch.backends.cuda.is_built())
 
 
 @runtime("torchscript-cpu", format_="torchscript", device="cpu")
