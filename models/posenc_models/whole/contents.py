@@ -114,7 +114,7 @@ class Contents:
         return tuple(path.resolve() for path in (*self.weights.values(), *self.companions.values()))
 
     @contextmanager
-    def alone(self) -> Iterator[Path]:
+    def private_folder(self) -> Iterator[Path]:
         """Yield a folder with nothing but the config, without keys that load foreign code, and the weights."""
         with tempfile.TemporaryDirectory(prefix="posenc-model-") as place:
             folder = Path(place)

@@ -35,7 +35,7 @@ from posenc_models.whole.tasks import (
     what_reads,
     written_of,
 )
-from posenc_models.whole.trials import check_answers, check_takes, failing
+from posenc_models.whole.trials import check_answers, check_takes, failure_line
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -111,8 +111,8 @@ class ModelFolder:
         quantize: what the weights of linear layers are rounded to; None for nothing.
         allow_unused: whether weights may lie in the folder that nothing in the model reads.
         adapter: the folder of a LoRA that is merged into the weights; None for none.
-        counted: whether positions are counted from the mask, and do not go in.
-        last: whether logits are those of the last token alone.
+        counts_positions: whether positions are counted from the mask, and do not go in.
+        last_token: whether logits are those of the last token alone.
     """
 
     contents: Contents
@@ -125,8 +125,8 @@ class ModelFolder:
     quantize: Quantize | None = None
     allow_unused: bool = False
     adapter: Path | None = None
-    counted: bool = False
-    last: bool = False
+    counts_positions: bool = False
+    last_token: bool = False
 
     @classmethod
     def load(
@@ -239,14 +239,15 @@ class ModelFolder:
         """Return the model's graph whose file has this name, without its ending; the folder itself for any other."""
         return next((other for other in self.others if other.part == file), self)
 
-    def build(self, *, again: bool = False) -> WholeModel:
+    def build(self, *, trial: bool = True) -> WholeModel:
         """Load the model in its dtype; where it is rotary and `exact`, with exact positions in the place of its own.
 
-        `again` says that it was built before: its size is not counted anew, and no small call is tried.
+        Args:
+            trial: whether its numbers are counted before, and a small call is made: once is enough for a folder.
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
-        model, unread = _loaded(self, is_counted=again)
+        model, unread = _loaded(self, trial)
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
         if self.contents.modules:
             notes.append(
@@ -262,14 +263,14 @@ class ModelFolder:
         if self.part:
             encoder = model.get_encoder()
             check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
-            return self._encoder(encoder, notes, model, again=again)
+            return self._encoder(encoder, notes, model, trial=trial)
         if self.task.encoder:
-            return self._decoder(model, notes, again=again)
+            return self._decoder(model, notes, trial=trial)
         check_takes(model, self.task.inputs, self.task.name, self.origin == "--task")
         is_decoder = self.task.cache
-        return self._decoder(model, notes, again=again) if is_decoder else self._encoder(model, notes, again=again)
+        return self._decoder(model, notes, trial=trial) if is_decoder else self._encoder(model, notes, trial=trial)
 
-    def _encoder(self, model: Any, notes: Sequence[str], of: Any = None, *, again: bool) -> WholeModel:
+    def _encoder(self, model: Any, notes: Sequence[str], of: Any = None, *, trial: bool) -> WholeModel:
         """Return a model without a cache: the whole one, or the encoder of one, which has the config."""
         from posenc_models.whole.modules import EncoderCall
 
@@ -282,11 +283,11 @@ class ModelFolder:
             with _quiet():
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
-        if not again:
+        if trial:
             check_answers(whole, call, filled, outputs.values(), cached=False)
         return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(whole))
 
-    def _decoder(self, model: Any, notes: Sequence[str], *, again: bool) -> WholeModel:
+    def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
 
@@ -294,11 +295,13 @@ class ModelFolder:
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = _ports(model, self.dtype, self.task.inputs, takes)
         # several positions a token are of images, which no mask counts
-        counted = self.counted and "attention_mask" in filled and filled.get("position_ids", "").count(",") == 1
+        counted = (
+            self.counts_positions and "attention_mask" in filled and filled.get("position_ids", "").count(",") == 1
+        )
         if counted:
             del filled["position_ids"]
             notes = [*notes, COUNTED]
-        if self.last and not two:
+        if self.last_token and not two:
             notes = [*notes, LAST]
         past = _cached(model, self)
         parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
@@ -309,9 +312,11 @@ class ModelFolder:
             f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
             for (layer, part), tensor in zip(names, past, strict=True)
         }
-        module = DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted, self.last)
+        module = (
+            DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted, self.last_token)
+        )
         ports = {**filled, **caches}
-        if not again:
+        if trial:
             check_answers(model, module.eval(), ports, (), cached=True)
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL
         positions = _positions(said)
@@ -450,17 +455,17 @@ def _positions(config: Mapping[str, Any]) -> int | None:
     return int(positions * rope["factor"])
 
 
-def _loaded(folder: ModelFolder, is_counted: bool) -> tuple[Any, list[str]]:
+def _loaded(folder: ModelFolder, trial: bool) -> tuple[Any, list[str]]:
     """Return the model in the folder's dtype, and lines on weights that it does not read; its own code is never run."""
     try:
         import torch
         import transformers  # noqa: F401
     except ImportError as error:
         raise ValueError(f"a whole model takes torch and transformers: pip install transformers ({error})") from error
-    with folder.contents.alone() as place, _quiet():
+    with folder.contents.private_folder() as place, _quiet():
         try:
             cls = _class_of(folder)
-            if not is_counted and (message := _too_large(folder, cls, place)):
+            if trial and (message := _too_large(folder, cls, place)):
                 raise ValueError(message)
             model, info = cls.from_pretrained(
                 place,
@@ -675,7 +680,7 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
             with torch.no_grad(), _quiet():
                 output = model(**named, use_cache=True)
         except Exception as error:  # a model of a stranger's config raises what comes
-            raise ValueError(failing(model, error, [*named], cached=True)) from error
+            raise ValueError(failure_line(model, error, [*named], cached=True)) from error
         return layers_of(getattr(output, "past_key_values", None))
 
     ids = torch.zeros((1, 2), dtype=torch.int64)

@@ -74,7 +74,7 @@ def check_answers(
         with torch.no_grad():
             output = call(*(_tensor(text, OTHERS if cached else TOKENS) for text in ports.values()))
     except Exception as error:  # a model of a stranger's config raises what comes
-        raise ValueError(failing(model, error, list(ports), cached)) from error
+        raise ValueError(failure_line(model, error, list(ports), cached)) from error
     lacking = [name for name in wanted if not isinstance(getattr(output, name, None), torch.Tensor)]
     if lacking:
         has = [name for name, value in getattr(output, "items", dict)() if isinstance(value, torch.Tensor)]
@@ -82,7 +82,7 @@ def check_answers(
         raise ValueError(f"{type(model).__name__} is not exported: {answers}, and not {_listed(lacking)}")
 
 
-def failing(model: Any, error: Exception, given: Sequence[str], cached: bool) -> str:
+def failure_line(model: Any, error: Exception, given: Sequence[str], cached: bool) -> str:
     """Return a line on a model that fails on what it is given; cached: whether its call is one of many, by a cache."""
     takes = inspect.signature(model.forward).parameters
     others = [name for name in takes if not CHOICES.fullmatch(name) and name not in given]

@@ -231,7 +231,8 @@ def without_positions(file: Path, of_mask: bool) -> ModelProto:
 def test_positions_that_a_module_counts_are_those_that_generate_gives(model: Path) -> None:
     """On the left, padding is not counted; behind a cache, what that has is."""
     given, counted = (
-        replace(ModelFolder.load(model), exact=False, counted=is_counted).build() for is_counted in (False, True)
+        replace(ModelFolder.load(model), exact=False, counts_positions=is_counted).build()
+        for is_counted in (False, True)
     )
     assert [text.partition(":")[0] for text in counted.inputs[:2]] == ["input_ids", "attention_mask"]
     assert any("count the tokens that the mask leaves in" in note for note in counted.notes)

@@ -219,7 +219,7 @@ def test_transformers_is_given_just_these_files(once: Once, tmp_path: Path) -> N
     at(folder, "adapter_config.json", '{"peft_type": "LORA", "base_model_name_or_path": "a/b"}')
     at(folder, "own.py", "raise SystemExit")
     contents = look(folder)
-    with contents.alone() as place:
+    with contents.private_folder() as place:
         assert {path.name for path in place.iterdir()} == {"config.json", "generation_config.json", "model.safetensors"}
         said = json.loads((place / "config.json").read_text())
     assert not set(foreign) & set(said)

@@ -51,6 +51,10 @@ class StepCount:
         """Expect at least so many more steps."""
         self.known = max(self.known, self.done + steps)
 
+    def keep(self, text: str) -> None:
+        """Print a line."""
+        click.echo(printable(text), err=True)
+
     def __str__(self) -> str:
         """Return "step 3 of 9, 12 s: ..."; without numbers of steps where they are not known."""
         steps = f"step {self.done} of {max(self.known, self.done)}, " if self.known and self.done else ""
@@ -87,10 +91,6 @@ class Lines(StepCount):
         if self.done > before:
             click.echo(str(self), err=True)
 
-    def keep(self, text: str) -> None:
-        """Print a line."""
-        click.echo(printable(text), err=True)
-
 
 class Pulse(StepCount):
     """Steps of what takes minutes, where no terminal shows them: one line in the first second, then one every ten."""
@@ -105,10 +105,6 @@ class Pulse(StepCount):
         """Print no more."""
         self._end.set()
 
-    def keep(self, text: str) -> None:
-        """Print a line."""
-        click.echo(printable(text), err=True)
-
     def _beat(self) -> None:
         seconds = FIRST_LINE
         while not self._end.wait(seconds):
@@ -121,15 +117,15 @@ def progress(values: Mapping[str, object]) -> Iterator[Progress]:
     """Yield a function that shows progress on a terminal, and elsewhere only with -v."""
     # --json: stderr stays empty, so that logs of scripts do
     silent = bool(values.get("quiet") or values.get("as_json"))
-    # a whole model takes minutes; of a call in the process of a test or a program nobody waits at a log
+    # a whole model takes minutes; nobody waits at a log for a call in the process of a test or a program
     takes_minutes = values.get("model") is not None and is_command()
-    if not silent and not sys.stderr.isatty() and not values.get("verbose") and takes_minutes:
+    if silent or not (sys.stderr.isatty() or values.get("verbose") or takes_minutes):
+        yield lambda _: None
+    elif not sys.stderr.isatty() and values.get("verbose"):
+        yield Lines()
+    elif not sys.stderr.isatty():
         with Pulse() as pulse:
             yield pulse
-    elif silent or not (sys.stderr.isatty() or values.get("verbose")):
-        yield lambda _: None
-    elif not sys.stderr.isatty():
-        yield Lines()
     else:
         from rich.console import Console
         from rich.live import Live

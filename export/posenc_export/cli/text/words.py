@@ -19,7 +19,7 @@ SAME_MEANING = {
     **dict.fromkeys(("web", "wasm", "ort-web"), "onnxruntime-web"),
     **dict.fromkeys(("webgpu", "ort-webgpu"), "browser-webgpu"),
     **dict.fromkeys(("float16", "half", "f16"), "fp16"),
-    **dict.fromkeys(("bfloat16",), "bf16"),
+    "bfloat16": "bf16",
     **dict.fromkeys(("float32", "float", "single", "f32"), "fp32"),
     **dict.fromkeys(("jit", "script", "pt"), "torchscript"),
     **dict.fromkeys(("torch.export", "exported-program", "exportedprogram"), "pt2"),
@@ -28,8 +28,8 @@ SAME_MEANING = {
     **dict.fromkeys(("q8", "8bit", "8", "uint8"), "int8"),
     **dict.fromkeys(("causal-lm", "chat", "llm"), "text-generation"),
     **dict.fromkeys(("summarization", "translation", "seq2seq-lm", "seq2seq"), "text2text-generation"),
-    **dict.fromkeys(("masked-lm",), "fill-mask"),
-    **dict.fromkeys(("ner",), "token-classification"),
+    "masked-lm": "fill-mask",
+    "ner": "token-classification",
     **dict.fromkeys(("sentence-similarity", "embedding", "embeddings", "default"), "feature-extraction"),
     **dict.fromkeys(
         ("sentiment-analysis", "sequence-classification", "zero-shot-classification"), "text-classification"

@@ -110,7 +110,9 @@ def prove_source(
     # files of other programs compute positions as the model does
     source = against
     if isinstance(against, ModelFolder):
-        folder = replace(against, exact=False, counted=_is_counted(file), last=_is_of_the_last(file))
+        folder = replace(
+            against, exact=False, counts_positions=_counts_positions(file), last_token=_is_of_the_last(file)
+        )
         source = fit_memory(folder, noted.announce).graph(file.path.stem)
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
@@ -143,7 +145,7 @@ def prove_source(
     return _against_file(request, file, Path(against), replace(parts.spec, max_len=length))
 
 
-def _is_counted(file: SourceFile) -> bool:
+def _counts_positions(file: SourceFile) -> bool:
     """Return whether nothing that comes into a file can hold positions: it counts them from its mask, or its cache."""
     whole = {identifier(value.name) for value in read_foreign(file.path).inputs if value.dtype in INTEGERS}
     renamed = {file.names.get(name, name) for name in whole}

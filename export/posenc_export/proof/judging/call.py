@@ -13,7 +13,7 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.proof.judging.by_position import JudgedOutput, bins_of, positions_of_rows
-from posenc_export.proof.judging.compare import Difference, compare_names, held, judge, measure
+from posenc_export.proof.judging.compare import Difference, compare_names, held_part, judge, measure
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.judging.scores import compare_scores
 from posenc_export.proof.judging.verdict import Against, Comparison, ValidateOptions
@@ -81,7 +81,7 @@ def _compare_output(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, ac
         if against == "eager" or port.name in outputs:
             difference = measure(actual, outputs[port.name])
             if port.name in golden.allowed:
-                difference = held(difference, golden.allowed[port.name])
+                difference = held_part(difference, golden.allowed[port.name])
             yield _measured(golden, port, against, difference, _rows(golden, inputs, port, difference))
 
 

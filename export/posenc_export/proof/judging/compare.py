@@ -153,7 +153,7 @@ def allowance(difference: Difference, tolerance: Tolerance) -> Floats:
     return allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
 
 
-def held(difference: Difference, allowed: Floats) -> Difference:
+def held_part(difference: Difference, allowed: Floats) -> Difference:
     """Return a difference without the elements that are not held: those whose allowance is infinite."""
     if difference.error is None:
         return difference

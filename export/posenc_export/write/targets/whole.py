@@ -40,7 +40,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         ports = parse_ports(whole.inputs)
 
     def again() -> nn.Module:
-        return folder.build(again=True).module
+        return folder.build(trial=False).module
 
     def described(inputs: tuple[Port, ...]) -> Encoding:
         return own_encoding(
