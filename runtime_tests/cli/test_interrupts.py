@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.graph_files import written
+from helpers.processes import is_gone
 from helpers.shared import one_of_each
 from posenc_export.common.interrupts import _is_importing
 
@@ -102,11 +103,7 @@ def test_a_command_ends_with_the_process_that_watches_it(tmp_path: Path) -> None
     process.kill()
     process.communicate(timeout=60)
     pid = int((tmp_path / "pid").read_text())
-    for _ in range(100):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"process {pid} works on")
+    assert is_gone(pid)
 
 
 def _wait_for(path: Path) -> None:

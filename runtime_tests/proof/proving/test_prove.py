@@ -44,6 +44,14 @@ def test_a_right_file_of_other_names_passes_every_case_of_its_target(tmp_path: P
     assert "not held" in row(result, "static-axis").detail
 
 
+def test_where_no_runtime_is_named_those_that_are_here_run_it(tmp_path: Path, cli: Cli) -> None:
+    file = embedding_file(tmp_path / "theirs.onnx")
+    shown = cli("prove", str(file), "--against", NAMED, "-i", IDS, "-i", SAME, "--max-len", str(ROWS))
+    assert shown.exit_code == 0, shown.output
+    result = posenc_export.prove(file, Embedding, inputs=(IDS, SAME), max_len=ROWS)
+    assert {verdict.subject for verdict in result.verdicts if verdict.check == AGREES} == {"ort-cpu", "ort-cuda"}
+
+
 def test_what_a_row_that_is_wrong_says_is_its_case(tmp_path: Path) -> None:
     result = proved(changed(embedding_file(tmp_path / "theirs.onnx"), "table", ROWS - 1))
     assert [verdict.check for verdict in result.verdicts if verdict.status == "fail"] == [AGREES]

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from helpers import hostile_graphs as graphs
 from helpers.combinations import by_length
 from helpers.one_runtime import SPECS, verdicts
+from helpers.processes import is_gone
 from helpers.runner_tools import a_case
 from helpers.samples import Parameters
 from helpers.shared import Cli, Once, need, one_of_each, written_once
@@ -48,19 +48,6 @@ def opened(bundle: Path) -> Runner:
 def child_of(runner: Runner) -> LoadedChild:
     assert isinstance(runner.call, LoadedChild)
     return runner.call
-
-
-def is_gone(number: int) -> bool:
-    """Whether a process ends within some seconds."""
-    for _ in range(100):
-        try:
-            state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.1)
-    return False
 
 
 @pytest.mark.exhaustive

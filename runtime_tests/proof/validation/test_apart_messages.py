@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from helpers.processes import is_gone
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.child import Child, Ended, Hung, import_folders
 from posenc_export.common.errors import BadInput, Overloaded, ToolFailed, Unavailable
@@ -196,12 +196,7 @@ def test_a_process_ends_with_all_that_it_started() -> None:
     assert scratch.is_dir()
     child.end()
     assert not scratch.exists()
-    for _ in range(100):  # whoever has taken it over has to wait for it
-        status = Path(f"/proc/{pid}/stat")
-        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    raise AssertionError("it goes on")
+    assert is_gone(pid)
 
 
 def test_the_folder_that_the_tool_runs_in_is_no_place_of_modules(

@@ -91,7 +91,7 @@ def _proofs(values: dict[str, Any], say: Progress) -> list[CudaProof]:
     from posenc_export.common.errors import Unavailable, bad_input
     from posenc_export.proof.cuda.plan import plans, runtimes_of, why_nothing_runs
     from posenc_export.proof.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
-    from posenc_export.proof.runtimes.requests import prepare
+    from posenc_export.proof.runtimes import RUNTIMES
 
     device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
     with bad_input():
@@ -100,7 +100,8 @@ def _proofs(values: dict[str, Any], say: Progress) -> list[CudaProof]:
     if reason:
         raise Unavailable(f"nothing can run on {device} here: {reason}")
     if values["cpp"]:
-        prepare(runtimes_of(device), (), say)
+        for name in runtimes_of(device):  # one that cannot run here is a row of its own
+            RUNTIMES[name].prepare(say)
     proofs = list(prove(bundles, device, say))
     if values["cpp"]:
         for plan in (plan for plan in EMBEDDED if plan.scheme in schemes):

@@ -127,7 +127,16 @@ def main(folder: Path, request: ProcessRequest) -> None:
 def _validate(speaker: Speaker, folder: Path, request: ProcessRequest) -> None:
     runtimes, require = tuple(request["runtimes"]), tuple(request["require"])
     # no timeout: the parent holds the clock
-    options = ValidateOptions(runtimes, require, request["atol"], request["rtol"], 0.0, speaker, request["prove"])
+    options = ValidateOptions(
+        runtimes=runtimes,
+        require=require,
+        atol=request["atol"],
+        rtol=request["rtol"],
+        timeout=0.0,
+        progress=speaker,
+        prove=request["prove"],
+        default=tuple(request["default"]),
+    )
     _load_libraries()
     if not sys.stdin.readline():  # the parent found something wrong, or has ended
         return

@@ -43,6 +43,7 @@ class ProcessRequest(TypedDict):
     atol: float | None
     rtol: float | None
     prove: bool
+    default: list[str]
     trust: bool
     part: bool
     done: list[Key]

@@ -86,6 +86,7 @@ def in_children(folder: Path, options: ValidateOptions, trust: bool, part: bool 
         atol=options.atol,
         rtol=options.rtol,
         prove=options.prove,
+        default=list(options.default),
         trust=trust,
         part=part,
         done=[],

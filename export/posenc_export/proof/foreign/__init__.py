@@ -56,9 +56,13 @@ class ProofRequest:
     @property
     def settled(self) -> ExportOptions:
         """The options of the bundle that is made: ONNX alone, on ONNX Runtime where no runtime is named."""
-        validation = self.options.validation
-        chosen = replace(validation, runtimes=validation.runtimes or RUNTIMES)
-        return replace(self.options, formats=("onnx",), validate=True, cpp=False, validation=chosen)
+        return replace(
+            self.options,
+            formats=("onnx",),
+            validate=True,
+            cpp=False,
+            validation=replace(self.options.validation, default=RUNTIMES),
+        )
 
 
 def steps(request: ProofRequest) -> int:
@@ -80,7 +84,7 @@ def prove_file(request: ProofRequest, make: Callable[[], Target]) -> ValidateRes
     check_options(options)
     file = read_foreign(request.path)
     validation = options.validation
-    prepare(request.options.validation.runtimes, validation.required_runtimes, validation.progress)
+    prepare(validation.runtimes, validation.required_runtimes, validation.progress)
     validation.progress("loading torch")
     target = make()
     if target.rules.registered:

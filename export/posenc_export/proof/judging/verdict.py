@@ -39,13 +39,14 @@ class ValidateOptions:
     """How to validate a bundle.
 
     Args:
-        runtimes: The runtimes to run on; none for all.
+        runtimes: The runtimes that are named, and must be here; none for those of `default`.
         require: Runtimes that must run, and MODEL where the model must have been asked.
         atol: An absolute tolerance in the place of the derived tolerances.
         rtol: A relative tolerance in the place of the derived tolerances.
         timeout: Seconds that one call of a graph may take; 0 for any.
         progress: What shows how far the validation is.
         prove: Whether runtimes and checks that take longer run, too.
+        default: The runtimes to run on where none is named, as far as they are here; none for all.
     """
 
     runtimes: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ class ValidateOptions:
     timeout: float = TIMEOUT
     progress: Progress = field(default=no_progress)
     prove: bool = False
+    default: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_limits(timeout=self.timeout, memory=1)
@@ -66,7 +68,8 @@ class ValidateOptions:
     @property
     def chosen(self) -> tuple[str, ...]:
         """The runtimes to run on, none for all; required runtimes are among them."""
-        return tuple(dict.fromkeys((*self.runtimes, *self.required_runtimes))) if self.runtimes else ()
+        names = self.runtimes or self.default
+        return tuple(dict.fromkeys((*names, *self.required_runtimes))) if names else ()
 
     @property
     def required_runtimes(self) -> tuple[str, ...]:

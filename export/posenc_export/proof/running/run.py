@@ -87,7 +87,7 @@ def _steps_of_checks(number: int, context: Context) -> Iterator[Step]:
 def steps(formats: Iterable[str], options: ValidateOptions) -> int:
     """Return how many steps files of these formats have: one a file, and one a runtime that reads it."""
     graphs = [format_ for format_ in formats if not format_.endswith(".data")]
-    return len(graphs) + sum(len(list(chosen(format_, options.runtimes))) for format_ in graphs)
+    return len(graphs) + sum(len(list(chosen(format_, options.chosen))) for format_ in graphs)
 
 
 def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
