@@ -113,6 +113,7 @@ def write_formats(target: Target, draft: Draft, options: ExportOptions, folder: 
         path = folder / target.file_of(format_.file)
         others = partial(_others, request, showed, options.opset is None) if tries_others else lambda why: ()
         by = _first_that_writes(partial(_write, format_, capture, program, path), request, others)
+        showed = findings(program)  # with what writing it has found
         if by.why_traced:
             showed = replace(showed, notes=(note_of(by.why_traced), *showed.notes))
         if by.quantize:

@@ -64,7 +64,7 @@ def steps_of(bundle: Bundle, options: ValidateOptions, captures: Mapping[str, Ca
         yield from _steps_of_checks(number, context)
         for runtime in chosen(artifact.format, options.chosen):
             run = partial(on_runtime, bundle, context, runtime, options)
-            yield Step((number, runtime.name, AGREES), f"running {artifact.file} on {runtime.name}", run)
+            yield Step((number, runtime.name, AGREES), _running(artifact.file, runtime.name), run)
             free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle
     yield Step((NO_FILE, GOLDEN, "integrity"), "", lambda: beside)
 
@@ -144,7 +144,8 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     measured: list[JudgedOutput] = []
     refusals: list[Verdict] = []
     asks_eager = not rules_of(bundle.manifest.family).known_refusals
-    for golden in bundle.golden():
+    for number, golden in enumerate(bundle.golden(), 1):
+        options.progress(f"{_running(context.path.name, runtime.name)}: call {number} of {len(bundle.manifest.cases)}")
         # such a runtime takes sizes instead of shapes: inputs cannot be unlike
         if golden.case.unlike and runtime.one_size:
             continue
@@ -174,6 +175,11 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     if bundle.manifest.model is not None:
         yield from against_model(runtime.name, bundle.manifest.model, of_model)
     yield from folded(refusals)
+
+
+def _running(file: str, runtime: str) -> str:
+    """Return the text of a step, which is also how each of its calls begins."""
+    return f"running {file} on {runtime}"
 
 
 def agreement(runtime: Runtime, measured: list[JudgedOutput], cases: int) -> Verdict:

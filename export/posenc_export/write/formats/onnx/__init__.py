@@ -13,9 +13,17 @@ import numpy as np
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import BadInput, ExportFailed, OpsetFailed, check_machine, first_line
 from posenc_export.write.formats import OPSETS, AttentionOp, Digests, Format, WriteRequest, garbage_kept, quiet
-from posenc_export.write.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
+from posenc_export.write.formats.capture import (
+    Findings,
+    UnsaidGuards,
+    capture,
+    findings,
+    program_digests,
+    with_findings,
+)
 from posenc_export.write.formats.lookups import refusing_lookups
 from posenc_export.write.formats.onnx import attention
+from posenc_export.write.formats.onnx.arithmetic import lost_numbers
 from posenc_export.write.formats.onnx.attention_operator import use_operators
 from posenc_export.write.formats.onnx.checked_positions import check_positions
 from posenc_export.write.formats.onnx.complex_numbers import without_complex_operators
@@ -152,6 +160,7 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
             shorten(model)
             if request.attention_op != "decomposed":
                 use_operators(model)
+            with_findings(program, Findings(lost_numbers(program, model)))
         if request.check_positions:
             check_positions(model)
         demand_other_sizes(model.graph, captured.inputs)
