@@ -177,3 +177,15 @@ def test_what_takes_longer_than_it_may_is_ended(tmp_path: Path) -> None:
         3,
         "Error: not run: loading the model took longer than 0.5 s (--timeout)\n",
     )
+
+
+def test_lines_of_progress_come_also_while_a_library_lets_no_other_thread_run() -> None:
+    program = (
+        "import ctypes, sys; sys.argv = ['posenc']; import posenc_export\n"
+        "from posenc_export.cli.output.progressing import Pulse\n"
+        "with Pulse() as pulse:\n"
+        "    pulse.expect(3); pulse('exporting: layer 1'); ctypes.PyDLL(None).sleep(2)\n"  # PyDLL keeps Python's lock
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0
+    assert re.fullmatch(r"step 1 of 3, \d s: exporting: layer 1\n", done.stderr)

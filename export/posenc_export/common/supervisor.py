@@ -26,7 +26,9 @@ GRACE = 1.0
 GRACE_OF_END = 5.0
 """The same where somebody asks a command to end by SIGTERM."""
 LOOK = 0.1
-"""Seconds between two looks at limits."""
+"""Seconds between two looks at limits, and at what the command says."""
+FIRST_LINE, NEXT_LINE = 0.5, 10.0
+"""Seconds until the first line on what a command does, and between the others."""
 TERMINATED, LATE, FAILED = 143, 3, 5
 """Exit statuses: after SIGTERM, of a limit that ran out, of a tool that failed."""
 FROM_KERNEL = 0x80
@@ -145,6 +147,8 @@ class Watch:
         deadline: until when what it does may take, by the monotonic clock; infinite for any time.
         words: what that is.
         has_said: whether it has said "stopped" itself.
+        pulse: what it does, to be printed every ten seconds: words, when it began by the monotonic clock, more words.
+        next_line: when that is printed again.
     """
 
     pid: int
@@ -157,6 +161,8 @@ class Watch:
     seconds: float = 0.0
     words: str = ""
     has_said: bool = False
+    pulse: tuple[str, float, str] | None = None
+    next_line: float = float("inf")
     _rest: bytes = b""
 
     def wait(self, watched: set[signal.Signals]) -> None:
@@ -164,8 +170,8 @@ class Watch:
         os.set_blocking(self.reader, False)
         ends, status = float("inf"), 0  # until when it may clean up, and the status that it ends with then
         while True:
-            limited = self.memory or self.deadline < float("inf") or ends < float("inf")
-            got = signal.sigtimedwait(watched, LOOK if limited else 1.0)
+            is_busy = self.memory or self.pulse or self.deadline < float("inf") or ends < float("inf")
+            got = signal.sigtimedwait(watched, LOOK if is_busy else 1.0)
             self._hear()
             if got is not None and got.si_signo in (signal.SIGINT, signal.SIGTERM):
                 if got.si_code != FROM_KERNEL:  # a terminal has told the command, too
@@ -185,6 +191,7 @@ class Watch:
                 self._clean()
                 os._exit(status)
             self._check_limits()
+            self._beat()
 
     def _hear(self) -> None:
         """Take what the command has told."""
@@ -200,9 +207,20 @@ class Watch:
             self.deadline = time.monotonic() + self.seconds if self.seconds else float("inf")
         if "place" in message and message["place"] not in self.places:
             self.places.append(message["place"])
+        if "pulse" in message:
+            began = self.pulse is None and message["pulse"] is not None
+            self.pulse = message["pulse"]
+            self.next_line = time.monotonic() + FIRST_LINE if began else self.next_line
         self.scratch = message.get("scratch", self.scratch)
         self.memory = message.get("memory", self.memory)
         self.has_said = message.get("said", self.has_said)
+
+    def _beat(self) -> None:
+        """Print what the command does, where it is time to."""
+        if self.pulse is not None and time.monotonic() > self.next_line:
+            before, began, words = self.pulse
+            self._say(f"{before}{time.monotonic() - began:.0f} s: {words}")
+            self.next_line = time.monotonic() + NEXT_LINE
 
     def _check_limits(self) -> None:
         """End a command that is beyond a limit."""

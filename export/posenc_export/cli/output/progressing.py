@@ -17,14 +17,13 @@ import click
 
 from posenc_export.common.errors import one_line, printable
 from posenc_export.common.interrupts import is_command
+from posenc_export.common.supervisor import FIRST_LINE, NEXT_LINE, is_supervised, tell
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from posenc_export.proof.runtimes import Progress
 
-FIRST_LINE, NEXT_LINE = 0.5, 10.0
-"""Seconds until the first line of what takes minutes, and between the others."""
 REFRESHES = 8
 """How many times a second the line is drawn."""
 WHEEL = "|/-\\"
@@ -57,8 +56,12 @@ class StepCount:
 
     def __str__(self) -> str:
         """Return "step 3 of 9, 12 s: ..."; without numbers of steps where they are not known."""
-        steps = f"step {self.done} of {max(self.known, self.done)}, " if self.known and self.done else ""
-        return f"{steps}{time.monotonic() - self.start:.0f} s: {one_line(self.text)}"
+        return f"{self.steps}{time.monotonic() - self.start:.0f} s: {one_line(self.text)}"
+
+    @property
+    def steps(self) -> str:
+        """The words "step 3 of 9, ", or none where steps are not counted."""
+        return f"step {self.done} of {max(self.known, self.done)}, " if self.known and self.done else ""
 
 
 @dataclass
@@ -93,17 +96,32 @@ class Lines(StepCount):
 
 
 class Pulse(StepCount):
-    """Steps of what takes minutes, where no terminal shows them: one line in the first second, then one every ten."""
+    """Steps of what takes minutes, where no terminal shows them: one line in the first second, then one every ten.
+
+    The process that watches a command prints them, since a library may let no other thread run for half a minute. Where
+    none does, a thread prints them.
+    """
 
     def __enter__(self) -> Self:
         """Begin to print."""
         self._end = threading.Event()
-        threading.Thread(target=self._beat, daemon=True).start()
+        self._tell()
+        if not is_supervised():
+            threading.Thread(target=self._beat, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Print no more."""
+        tell(pulse=None)
         self._end.set()
+
+    def __call__(self, text: str) -> None:
+        """Go on to a step."""
+        super().__call__(text)
+        self._tell()
+
+    def _tell(self) -> None:
+        tell(pulse=(self.steps, self.start, one_line(self.text)))
 
     def _beat(self) -> None:
         seconds = FIRST_LINE
