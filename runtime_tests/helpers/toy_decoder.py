@@ -62,13 +62,14 @@ def written(prompt: Sequence[int], count: int) -> list[int]:
     return text[len(prompt) :]
 
 
-def save(folder: Path, *, generations: bool = True, rows: int = 0) -> None:
+def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = False) -> None:
     """Write the bundle: its graph, its manifest, and golden data of no case.
 
     Args:
         folder: Where.
         generations: Whether with the texts that it must write.
         rows: How many positions a token has, all alike, as in models of text with images; 0: one, without an axis.
+        last: Whether it gives the logits of the last token alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     inputs = (
@@ -76,7 +77,8 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0) -> None:
         if rows
         else INPUTS
     )
-    onnx.save(_graph(inputs, rows), folder / "model.onnx")
+    outputs = tuple(text.replace("seq, 11", "1, 11") if last else text for text in OUTPUTS)
+    onnx.save(_graph(inputs, outputs, rows), folder / "model.onnx")
     np.savez(folder / GOLDEN)
     path = folder / "model.onnx"
     manifest = Manifest(
@@ -94,7 +96,7 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0) -> None:
         ir_version=8,
         loads_on="ONNX Runtime >= 1.15",
         inputs=parse_ports(inputs),
-        outputs=parse_ports(OUTPUTS),
+        outputs=parse_ports(outputs),
         artifacts=(Artifact("onnx", path.name, path.stat().st_size, sha256(path), None),),
         files=(file_of(folder, folder / GOLDEN),),
         generations=tuple(_generation(prompts) for prompts in (PROMPTS[:1], PROMPTS[1:2], PROMPTS) if generations),
@@ -116,7 +118,7 @@ def _generation(prompts: tuple[tuple[int, ...], ...]) -> Generation:
     return Generation(prompts, tuple(tuple(written(prompt, 20)) for prompt in prompts))
 
 
-def _graph(inputs: tuple[str, ...], rows: int) -> onnx.ModelProto:
+def _graph(inputs: tuple[str, ...], outputs: tuple[str, ...], rows: int) -> onnx.ModelProto:
     tensors = {"queries": QUERIES, "keys": KEYS, "values": VALUES, "places": PLACES, "head": HEAD}
     numbers = {"one": np.array([1]), "1.0": np.float32(1), "1e9": np.float32(1e9)}
     nodes = []
@@ -129,8 +131,12 @@ def _graph(inputs: tuple[str, ...], rows: int) -> onnx.ModelProto:
             operator, _, given = call.rstrip(")").partition("(")
             taken = ["position_row" if rows and name == "position_ids" else name for name in given.split(", ")]
             nodes.append(helper.make_node(operator, taken, [output], **ATTRIBUTES.get(operator, {})))
+    if outputs != OUTPUTS:
+        tensors["end"] = np.array([-1])
+        nodes[-1].output[0] = "every"
+        nodes.append(helper.make_node("Gather", ["every", "end"], ["logits"], axis=1))
     made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**tensors, **numbers}.items()]
-    graph = helper.make_graph(nodes, "toy", _values(inputs), _values(OUTPUTS), made)
+    graph = helper.make_graph(nodes, "toy", _values(inputs), _values(outputs), made)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     helper.set_model_props(model, {f"{PREFIX}id": ID})
     return model

@@ -138,6 +138,7 @@ class ModelFolder:
         *,
         allow_unused: bool = False,
         adapter: str | PathLike[str] | None = None,
+        last_token: bool = False,
     ) -> Self:
         """Look at a folder: its config, and the heads of its weights.
 
@@ -148,6 +149,7 @@ class ModelFolder:
             quantize: int8 or int4, for the weights of linear layers; None for none.
             allow_unused: whether weights may lie there that nothing in the model reads.
             adapter: the folder of a LoRA that is merged into the weights.
+            last_token: whether a causal language model gives the logits of the last token alone.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
@@ -163,6 +165,10 @@ class ModelFolder:
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}: expected one of {', '.join(TASKS)}")
         chosen = task_of(task, config) if task else _task_of(contents.path, config)
+        if last_token and (chosen.encoder or not chosen.cache):
+            raise ValueError(
+                f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
+            )
         _check_one_model(config, chosen)
         _check_stacks(config, chosen)
         _check_type(config, chosen)
@@ -176,6 +182,7 @@ class ModelFolder:
             quantize=quantize,
             allow_unused=allow_unused,
             adapter=None if adapter is None else Path(adapter),
+            last_token=last_token,
         )
 
     @property

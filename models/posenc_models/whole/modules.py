@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -48,6 +49,9 @@ class DecoderCall(nn.Module):
     def __init__(self, model: nn.Module, inputs: Sequence[str], counts: bool = False, last: bool = False) -> None:
         super().__init__()
         self.model, self.inputs, self.counts, self.last = model, tuple(inputs), counts, last
+        # then the head is not computed for the others
+        can_skip = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.skipping = {"logits_to_keep": 1} if last and can_skip else {}
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features).
@@ -61,8 +65,11 @@ class DecoderCall(nn.Module):
         past = tensors[len(self.inputs) :]
         forget_lengths(self.model)
         with heads_shared():
-            output = self.model(**named, past_key_values=cache_of(past), use_cache=True, return_dict=True)
-        return (output.logits[:, -1:] if self.last else output.logits, *key_values(output.past_key_values))
+            output = self.model(
+                **named, past_key_values=cache_of(past), use_cache=True, return_dict=True, **self.skipping
+            )
+        logits = output.logits[:, -1:] if self.last and not self.skipping else output.logits
+        return (logits, *key_values(output.past_key_values))
 
 
 class DecoderOfEncoder(nn.Module):

@@ -195,6 +195,14 @@ def test_a_decoder_of_three_positions_a_token_writes_the_same(tmp_path: Path) ->
     writes_its_texts(tmp_path / "toy", tmp_path)
 
 
+@pytest.mark.exhaustive
+def test_a_decoder_that_gives_the_logits_of_the_last_token_alone_writes_the_same(tmp_path: Path) -> None:
+    need("ort-cpp")
+    toy_decoder.save(tmp_path / "toy", last=True)
+    embedded(Bundle.open(tmp_path / "toy", trusted=True), "toy")
+    writes_its_texts(tmp_path / "toy", tmp_path)
+
+
 def writes_its_texts(bundle: Path, tmp_path: Path) -> None:
     """Build the programs of a bundle, and run the one that writes its texts."""
     project = tmp_path / "project"

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         BITS,
         "Store the weights of linear layers in blocks of 8 or 4 bits (MatMulNBits); the rest stays as it is.",
     ),
+    switch("--last-logits", "Let a decoder give the logits of the last token alone: long prompts take less memory."),
     path("--adapter", "Merge the LoRA of this folder, as peft writes it, into the weights.", "FOLDER"),
     switch("--allow-unused-weights", "Export though weights lie in FOLDER that nothing in its model reads."),
     choice(

@@ -87,6 +87,8 @@ def read_source(values: Values) -> TextSource:
         raise click.UsageError("--quantize is for the weights of a whole model: give --model with it")
     if values.get("adapter") is not None:
         raise click.UsageError("--adapter is merged into a whole model: give --model with it")
+    if values.get("last_logits"):
+        raise click.UsageError("--last-logits is for a whole model that writes tokens: give --model with it")
     if values.get("allow_unused_weights"):
         raise click.UsageError("--allow-unused-weights is for the weights of a whole model: give --model with it")
     config = _config(values)
@@ -192,6 +194,7 @@ def _whole(values: Values) -> TextSource:
             values.get("quantize"),
             allow_unused=bool(values.get("allow_unused_weights")),
             adapter=values.get("adapter"),
+            last_token=bool(values.get("last_logits")),
         )
     return TextSource(folder, (), _spec_settings(values), (), ())
 

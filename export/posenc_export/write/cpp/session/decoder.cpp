@@ -69,6 +69,7 @@ struct Decoder::Impl {
   std::vector<Cached> cache;
   std::size_t token_bytes = 0;  // of all keys and values of one token of one text
   std::int64_t vocabulary = 0;
+  bool gives_last_alone = false;  // the graph gives the logits of the last token of a call, and no others
   DType logits_dtype = DType::float32;
   std::int64_t ids_end = 0;  // every id is below; 0 where the graph does not say
   std::int64_t end = 0;      // no text has more tokens; 0 where the graph does not say
@@ -88,13 +89,14 @@ struct Decoder::Impl {
   std::size_t position_rank = 2;  // (rows, batch, tokens) of those, else (batch, tokens)
   std::array<std::int64_t, 2> ids_shape, mask_shape;
   std::array<std::int64_t, 3> logits_shape, positions_shape;
-  Buffer<std::byte> all_logits;  // of every token of a call
+  Buffer<std::byte> all_logits;  // of every token of a call, or of the last
   std::vector<View> inputs, outputs;
 
   Impl(const Session& given, DecoderPorts of_graph) : session(&given), ports(std::move(of_graph)) {
     if (!given.loaded()) return;
     const auto& head = given.outputs()[unsigned_of(ports.logits)];
     vocabulary = head.axes.back().size;
+    gives_last_alone = head.axes[1].size == 1;
     logits_dtype = head.dtype;
     ids_end = given.inputs()[unsigned_of(ports.ids)].limit.end;
     if (ports.positions >= 0) {
@@ -176,11 +178,11 @@ struct Decoder::Impl {
                                    (reserved > past + tokens ? ": reserve less" : "")};
   }
 
-  void keep_logits(std::int64_t tokens) {
+  void keep_logits() {
     visit(logits_dtype, [&](auto element) {
       using T = decltype(element);
       for (std::int64_t row = 0; row < batch; ++row) {
-        const auto last = unsigned_of((row * tokens + tokens - 1) * vocabulary) * sizeof(T);
+        const auto last = unsigned_of(((row + 1) * logits_shape[1] - 1) * vocabulary) * sizeof(T);
         float* to = logits.data() + row * vocabulary;
         if constexpr (std::is_same_v<T, float>) {
           std::memcpy(to, all_logits.data() + last, unsigned_of(vocabulary) * sizeof(float));
@@ -194,7 +196,8 @@ struct Decoder::Impl {
 
   /// Run the graph on the next tokens of every text: (batch, tokens).
   Status run(Span<const std::int64_t> ids, std::int64_t tokens) {
-    const auto scores = product(unsigned_of(batch * tokens), unsigned_of(vocabulary));
+    logits_shape = {batch, gives_last_alone ? 1 : tokens, vocabulary};
+    const auto scores = product(unsigned_of(batch * logits_shape[1]), unsigned_of(vocabulary));
     const bool room = lay_out(tokens) && grow_cache(past + tokens);
     if (!room || !all_logits.grow(product(scores, size_of(logits_dtype)))) return no_memory(tokens);
     view_cache(blocks[full], inputs, past, false);
@@ -205,7 +208,6 @@ struct Decoder::Impl {
       const Span<const std::int64_t> shape(positions_shape.data() + (3 - position_rank), position_rank);
       inputs[unsigned_of(ports.positions)] = {DType::int64, shape, positions.data(), count(shape)};
     }
-    logits_shape = {batch, tokens, vocabulary};
     outputs[unsigned_of(ports.logits)] = {logits_dtype, logits_shape, all_logits.data(), scores};
     auto status = session->try_run(inputs, outputs);
     if (!status.ok()) return status;  // the cache is as it was
@@ -232,7 +234,7 @@ struct Decoder::Impl {
       auto status = run(of_part, size);
       if (!status.ok()) return status;
     }
-    keep_logits(size);
+    keep_logits();
     return {};
   }
 
