@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from posenc.encoding import Tolerance
 from posenc.ports import Array, Bools, Floats, Port
 
 EXACT = Tolerance()
+OPTIONAL = ("unlike", "model_tolerance", "masked_atol", "room", "hard")
+"""Fields that the manifest has only where they say something."""
 PROBED = ("probe_positions", "probe_values", "probe_masks", "draw", "hard_ids")
 """Fields of a case that golden data keep, and the manifest does not."""
 Padding = Literal["left", "right", "none", "holes"]
@@ -32,6 +34,7 @@ class Case:
         tolerance: How far they may be from the float64 reference.
         model_tolerance: How far they may be from a model's own code; None if no model was asked.
         masked_atol: How much farther elements of masked tokens may be, in each comparison.
+        room: The part of both tolerances that is for products that round what goes in (accuracy level 4).
         probe_positions: All positions, if they do not follow one another.
         probe_values: All numbers, if stored rows are read by numbers.
         probe_masks: How many places of each column of an image are valid.
@@ -52,6 +55,7 @@ class Case:
     tolerance: Tolerance = EXACT
     model_tolerance: Tolerance | None = None
     masked_atol: float = 0.0
+    room: float = 0.0
     probe_positions: tuple[int, ...] = ()
     probe_values: tuple[float, ...] = ()
     probe_masks: tuple[int, ...] = ()
@@ -70,9 +74,15 @@ class Case:
             return self.eager_tolerance
         return self.tolerance.plus(self.tolerance)  # both may be off from the reference, in opposite directions
 
+    @property
+    def in_floats(self) -> Case:
+        """The call with the tolerances of a file whose products round nothing that goes in."""
+        eager, reference = (replace(one, atol=one.atol - self.room) for one in (self.eager_tolerance, self.tolerance))
+        return replace(self, room=0.0, eager_tolerance=eager, tolerance=reference)
+
     def to_json(self) -> dict[str, object]:
         """Return the fields that the manifest keeps."""
-        absent = {name for name in ("unlike", "model_tolerance", "masked_atol", "hard") if not getattr(self, name)}
+        absent = {name for name in OPTIONAL if not getattr(self, name)}
         return {name: value for name, value in asdict(self).items() if name not in {*PROBED, *absent}}
 
 

@@ -92,6 +92,7 @@ class CaseJson(TypedDict):
     unlike: NotRequired[dict[kinds.PortName, dict[kinds.Name, kinds.Count]]]
     model_tolerance: NotRequired[ToleranceJson]
     masked_atol: NotRequired[kinds.Off]
+    room: NotRequired[kinds.Off]
     hard: NotRequired[kinds.Text]
 
 

@@ -126,6 +126,7 @@ class Manifest:
         rotary_op: The ONNX operator that rotates.
         attention_op: The ONNX operator that attends, in a module or a whole model.
         quantize: What the weights of linear layers are rounded to in the ONNX file; null for nothing.
+        accuracy_level: What MatMulNBits computes in: 1 for float32, 4 for 8 bits, to which it rounds what goes in.
         check_positions: Whether the ONNX file gives NaN for a position out of range where a device cannot refuse it.
         half_safe: Why the file, converted to half precision, is off by more than a few roundings, or nothing.
         not_on_cuda: Operators that compute rows, and for which ONNX Runtime has no kernel on CUDA.
@@ -168,6 +169,7 @@ class Manifest:
     rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
     attention_op: Literal["decomposed", "onnx"] = "decomposed"
     quantize: Literal["int8", "int4"] | None = None
+    accuracy_level: Literal[1, 4] = 1
     check_positions: kinds.Flag = False
     half_safe: kinds.Text
     not_on_cuda: kinds.Listed[kinds.Name] = ()

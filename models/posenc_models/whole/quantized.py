@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from posenc.ports import Array
 
@@ -22,6 +22,10 @@ Quantize = Literal["int8", "int4"]
 BITS: dict[str, int] = {name: int(name.removeprefix("int")) for name in get_args(Quantize)}
 BLOCK = 32
 """Weights of a block, which share a scale; a block lies along the axis that is summed."""
+IN_BLOCKS = "weight_in_blocks"
+"""The attribute of layers whose weights are rounded."""
+LARGEST = 127
+"""The largest number of 8 bits that an input is rounded to."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,26 @@ def round_linear(model: nn.Module, quantize: Quantize) -> None:
             # the first one is kept, so that no later one has its id
             rounded[id(weight)] = weight, nn.Parameter(made, requires_grad=weight.requires_grad)
         layer.register_parameter("weight", rounded[id(weight)][1])
+        setattr(layer, IN_BLOCKS, True)
+
+
+def round_inputs(model: nn.Module) -> None:
+    """Have linear layers with rounded weights round what goes in, too, in place: to 8 bits, in blocks with a scale.
+
+    So MatMulNBits computes at accuracy level 4: sums of products of whole numbers, multiplied by both scales.
+    """
+    for layer in model.modules():
+        if getattr(layer, IN_BLOCKS, False):
+            layer.register_forward_pre_hook(lambda _, inputs: (_in_eight_bits(inputs[0]), *inputs[1:]))
+
+
+def _in_eight_bits(x: Tensor) -> Tensor:
+    """Return the nearest numbers to x that blocks of 8 bits hold: (..., rows)."""
+    import torch
+    from torch.nn import functional
+
+    blocks = functional.pad(x.float(), (0, -x.shape[-1] % BLOCK)).unflatten(-1, (-1, BLOCK))
+    scales = blocks.abs().amax(-1, keepdim=True) / LARGEST
+    whole = torch.where(scales > 0, (blocks / scales).round(), 0.0)
+    numbers: Tensor = (whole * scales).flatten(-2)[..., : x.shape[-1]].to(x.dtype)
+    return numbers

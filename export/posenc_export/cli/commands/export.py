@@ -65,6 +65,13 @@ if TYPE_CHECKING:
         BITS,
         "Store the weights of linear layers in blocks of 8 or 4 bits (MatMulNBits); the rest stays as it is.",
     ),
+    number(
+        "--accuracy-level",
+        "With --quantize: 4 lets products round what goes in to 8 bits, too, which is faster; 1 computes in floats.  "
+        "[default: 1]",
+        1,
+        end=4,
+    ),
     switch("--last-logits", "Let a decoder give the logits of the last token alone: long prompts take less memory."),
     path("--adapter", "Merge the LoRA of this folder, as peft writes it, into the weights.", "FOLDER"),
     switch("--allow-unused-weights", "Export though weights lie in FOLDER that nothing in its model reads."),
@@ -179,7 +186,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> ExportSettin
     names = (
         *("opset", "rotary_op", "check_positions", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout"),
         "proof",
-        *("runtime_config", "attention_op"),
+        *("runtime_config", "attention_op", "accuracy_level"),
         *VALIDATING,
     )
     settings = {

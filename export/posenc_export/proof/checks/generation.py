@@ -31,11 +31,12 @@ def generation(context: Context) -> CheckResult:
         writer = _writer(context)
     except BadInput as error:
         return CheckResult([error.message], "")
+    room = max((case.room for case in context.manifest.cases), default=0.0)
     wrong: list[str] = []
     near: list[str] = []
     for number, one in enumerate(context.manifest.generations, 1):
         context.tell(f"generation {number} of {len(context.manifest.generations)}")
-        differ, may_differ = differences(writer, one)
+        differ, may_differ = differences(writer, one, room)
         wrong += differ
         near += may_differ
     count = sum(len(tokens) for one in context.manifest.generations for tokens in one.tokens)

@@ -55,6 +55,7 @@ def describe(
         rotary_op=options.rotary_op,
         attention_op=options.attention_op,
         quantize=target.quantize,
+        accuracy_level=options.accuracy_level,
         check_positions=options.check_positions,
         half_safe=encoding.half_safe,
         not_on_cuda=encoding.not_on_cuda,

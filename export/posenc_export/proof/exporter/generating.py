@@ -15,6 +15,7 @@ from posenc_export.common.arrays import call_on_arrays, numpy_dtype
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
 from posenc_export.proof.generation import Callee, TokenWriter, precision_cost, recorded
+from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import trace_sizes
@@ -42,10 +43,20 @@ def generations_of(
     prompts = [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
     writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
     written = recorded(writer, prompts, target.generates, target.begins, options.validation.progress)
-    return written, _tokens_of_float32(target, writer, prompts)
+    if options.accuracy_level != 1:
+        parts = (target.encoding,) if encoder is None else (target.encoding, encoder)
+        writer = TokenWriter(*(_callee(with_rounded_inputs(part)) for part in parts))
+    return written, _tokens_of_float32(target, writer, prompts, _precision(target, options))
 
 
-def _tokens_of_float32(target: Target, writer: TokenWriter, prompts: Sequence[Sequence[int]]) -> tuple[str, ...]:
+def _precision(target: Target, options: ExportOptions) -> str:
+    """Return what a model computes in, in words: int4, int4 at accuracy level 4."""
+    return target.precision + (f" at accuracy level {options.accuracy_level}" if options.accuracy_level != 1 else "")
+
+
+def _tokens_of_float32(
+    target: Target, writer: TokenWriter, prompts: Sequence[Sequence[int]], precision: str
+) -> tuple[str, ...]:
     """Return a line on the tokens of a model in half precision or of few bits, led along those of float32."""
     if target.precise is None:
         return ()
@@ -55,7 +66,7 @@ def _tokens_of_float32(target: Target, writer: TokenWriter, prompts: Sequence[Se
     found = precision_cost(writer, in_float32, prompts, target.generates, target.begins)
     words = (
         f"of {found.count} tokens that the model writes in float32, it writes {found.count - len(found.changed)} in "
-        f"{target.precision}; a logit is off by {found.off:.1e} of the largest"
+        f"{precision}; a logit is off by {found.off:.1e} of the largest"
     )
     return (f"{words}; {found.changed[0]}" if found.changed else words,)
 
@@ -65,7 +76,7 @@ def _beside_float32(target: Target, options: ExportOptions) -> tuple[str, ...]:
     if target.precise is None:
         return ()
     precise = target.precise()
-    encoding = target.encoding
+    encoding = target.encoding if options.accuracy_level == 1 else with_rounded_inputs(target.encoding)
     sizes = trace_sizes(encoding.inputs, dims_of(encoding.module), target.spec.max_len)
     feeds = feeds_for(precise.encoding.inputs, Case("beside float32", sizes), options.seed)
     ours, theirs = (
@@ -74,7 +85,7 @@ def _beside_float32(target: Target, options: ExportOptions) -> tuple[str, ...]:
     )
     shares = {name: np.abs(ours[name] - expected).max() / np.abs(expected).max() for name, expected in theirs.items()}
     words = ", ".join(f"{name} by {share:.1e}" for name, share in shares.items())
-    return (f"in {target.precision} it is off, of the largest in float32: {words}",)
+    return (f"in {_precision(target, options)} it is off, of the largest in float32: {words}",)
 
 
 def _callee(encoding: Encoding) -> Callee:

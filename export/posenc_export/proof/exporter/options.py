@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from posenc_export.common.errors import BadInput, bad_input, decoded
 from posenc_export.common.limit import ASK_TIMEOUT
@@ -20,6 +20,7 @@ from posenc_export.write.formats import (
     FORMATS,
     OPSETS,
     ROTARY_OPS,
+    AccuracyLevel,
     AttentionOp,
     CpuIsa,
     RotaryOp,
@@ -62,6 +63,8 @@ class ExportOptions:
             of more than a billion parameters, and full for anything else.
         runtime_config: The runtime whose own config is written beside a whole model; None for none.
         attention_op: How ONNX writes attention of a module or a whole model.
+        accuracy_level: What products with weights in blocks are computed in: 1 for float32; 4 for 8 bits, to which what
+            goes in is rounded.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -83,12 +86,15 @@ class ExportOptions:
     proof: Proof | None = None
     runtime_config: RuntimeConfigName | None = None
     attention_op: AttentionOp = "decomposed"
+    accuracy_level: AccuracyLevel = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed must be from 0 to {LARGEST_SEED}, got {self.seed}")
         if not 0 <= self.ask_timeout < float("inf"):
             raise ValueError(f"ask_timeout must be a finite number of at least 0, got {self.ask_timeout}")
+        if self.accuracy_level not in get_args(AccuracyLevel):
+            raise ValueError(f"accuracy_level must be 1 or 4, got {self.accuracy_level}")
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 
@@ -196,6 +202,8 @@ def check_whole(folder: ModelFolder, options: ExportOptions, max_len: int | None
             raise BadInput(f"-f {format_} is for encodings: a whole model is written as {', '.join(OF_WHOLE_MODELS)}")
         if folder.quantize and format_ != "onnx":
             raise BadInput(f"--quantize {folder.quantize} is for ONNX files: leave -f {format_} out")
+    if options.accuracy_level != 1 and not folder.quantize:
+        raise BadInput(f"--accuracy-level {options.accuracy_level} is for weights in blocks: give --quantize with it")
     config = options.runtime_config
     if config is not None and (not folder.task.cache or folder.task.encoder):
         raise BadInput(

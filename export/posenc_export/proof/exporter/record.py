@@ -106,16 +106,18 @@ def _measured(
         return tuple(cases), Behaviour()
     from posenc_export.proof.recording.hard import hard_case
     from posenc_export.proof.recording.own_module import behaviour, of_rounding, own_case
+    from posenc_export.proof.recording.rounded_inputs import with_room, with_rounded_inputs
 
     own, hard = [], []
+    rounding = with_rounded_inputs(encoding) if options.accuracy_level != 1 else None
     for number, golden in enumerate(cases, 1):
         options.validation.progress(f"{RECORDING}: what rounding does, call {number} of {len(cases)}")
         if golden.case.hard:
-            hard.append(hard_case(encoding, golden, options.seed))
+            hard.append(hard_case(encoding, golden, options.seed, rounding))
         else:
             own.append(own_case(encoding, golden, options.seed))
     usual = tuple(case.golden for case in own)
-    measured = (*usual, *hard)
+    measured = (*(usual if rounding is None else with_room(encoding, usual, options.seed)), *hard)
     if not options.validate:
         return measured, Behaviour()
     options.validation.progress(f"{RECORDING}: whether a copy remembers its calls")

@@ -58,6 +58,7 @@ def request_for(target: Target, options: ExportOptions) -> WriteRequest:
         long=long_sizes(encoding.inputs, trace, max_len),
         cpu_isa=options.cpu_isa,
         quantize=target.quantize,
+        accuracy_level=options.accuracy_level,
     )
 
 
@@ -78,6 +79,8 @@ def _problems(target: Target, options: ExportOptions) -> Iterator[str]:
         yield f"--rotary-op {options.rotary_op} takes ids of int64 alone: leave it out, or --index-dtype"
     if options.attention_op != "decomposed" and target.rules.known_operators:
         yield f"--attention-op {options.attention_op} is for modules and whole models: {name} has no attention"
+    if options.accuracy_level != 1 and target.quantize is None:
+        yield f"--accuracy-level {options.accuracy_level} is for weights in blocks, and {name} has none: leave it out"
     if end is not None and spec.max_len > end:
         yield f"max_len must be at most the {end} positions of {name}, got {spec.max_len}"
     if spec.positions == "mask" and spec.max_len - spec.position_offset < SHORTEST:

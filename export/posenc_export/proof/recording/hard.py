@@ -8,7 +8,7 @@ right as well. So an element may be as far off as those move eager itself; where
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -55,10 +55,19 @@ def _flushed(leaf: object) -> object:
     return torch.where(leaf.abs() < torch.finfo(leaf.dtype).smallest_normal, torch.zeros_like(leaf), leaf)
 
 
-def hard_case(encoding: Encoding, golden: GoldenCase, seed: int) -> GoldenCase:
-    """Return a call with hard rows, with how far each element of its outputs may be off; without a reference."""
+def hard_case(encoding: Encoding, golden: GoldenCase, seed: int, rounding: Encoding | None = None) -> GoldenCase:
+    """Return a call with hard rows, with how far each element of its outputs may be off; without a reference.
+
+    Args:
+        encoding: The user's module.
+        golden: The call.
+        seed: For the inputs, and the first of those for the directions of all moves.
+        rounding: The same module where products round what goes in, if the file's do.
+    """
     run = partial(_outputs, encoding, golden, seed)
     runs = [*(run(Nudges(draw)) for draw in range(seed, seed + DRAWS)), run(Flushed())]
+    if rounding is not None:
+        runs.append(_outputs(rounding, golden, seed, nullcontext()))
     if golden.reference:
         runs.append(dict(golden.reference))
     allowed = {port.name: _allowed(port, golden, [one.get(port.name) for one in runs]) for port in encoding.outputs}

@@ -243,7 +243,7 @@ def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
     if manifest.quantize:
-        facts["weights of linear layers"] = manifest.quantize
+        facts["weights of linear layers"] = f"{manifest.quantize}, accuracy level {manifest.accuracy_level}"
     if manifest.artifact("onnx") and are_looked_up(manifest.inputs):
         facts["a position out of range"] = CHECKED if manifest.check_positions else UNCHECKED
     facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}

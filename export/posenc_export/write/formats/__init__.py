@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
 AttentionOp = Literal["decomposed", "onnx"]
+AccuracyLevel = Literal[1, 4]
+"""What MatMulNBits computes in: float32, or 8 bits, to which it rounds what goes in."""
 CpuIsa = Literal["native", "avx512", "avx2", "default"]
 """What an AOTInductor package is compiled for: the best that this CPU has, one of these, or what every x86-64 has."""
 DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
@@ -84,6 +86,7 @@ class WriteRequest:
         branches: Whether torch.export has said what the module does by sizes, which that exporter cannot see.
         cpu_isa: What an AOTInductor package is compiled for.
         quantize: What ONNX stores weights as that were rounded to it; None for what they are.
+        accuracy_level: What products with these are computed in.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -102,6 +105,7 @@ class WriteRequest:
     branches: bool = False
     cpu_isa: CpuIsa = "native"
     quantize: Quantize | None = None
+    accuracy_level: AccuracyLevel = 1
 
 
 Program = Any

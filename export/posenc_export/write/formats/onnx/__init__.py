@@ -168,7 +168,7 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
         keep_copies_apart(model)
         free_names(model)
         if request.quantize is not None:
-            store_in_blocks(model, request.quantize)
+            store_in_blocks(model, request.quantize, request.accuracy_level)
         # onnx_ir writes the newest, which older runtimes refuse
         model.ir_version = OPSETS[request.opset].ir_version
         clear_notes(model)

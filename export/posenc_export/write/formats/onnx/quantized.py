@@ -13,6 +13,7 @@ import numpy as np
 
 from posenc.ports import Array
 from posenc_export.common.errors import ExportFailed
+from posenc_export.write.formats import AccuracyLevel
 from posenc_export.write.formats.onnx.lengths import initializer
 from posenc_models.whole import BLOCK, Blocks, Quantize, blocks_of
 
@@ -20,20 +21,20 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 OPERATOR, DOMAIN = "MatMulNBits", "com.microsoft"
-FLOAT32 = 1
-"""The accuracy level at which a runtime computes with floats, and rounds no activations to 8 bits."""
 Part = Any
 """A graph of onnx_ir that is being written, or a node or a value in it."""
+Stored = tuple[Part, Part, Blocks]
+"""The two initializers of a matrix in blocks, whole numbers and scales, and what is in them."""
 
 
-def store_in_blocks(model: Part, quantize: Quantize) -> None:
+def store_in_blocks(model: Part, quantize: Quantize, accuracy_level: AccuracyLevel = 1) -> None:
     """Store the weights of products in blocks, where that changes none of their numbers, in place.
 
     Raises ExportFailed where there are none.
     """
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    stored: dict[tuple[int, bool], tuple[Part, Part, Blocks] | None] = {}
+    stored: dict[tuple[int, bool], Stored | None] = {}
     replaced = 0
     for node in [node for node in model.graph if node.op_type in ("MatMul", "Gemm") and node.domain == ""]:
         found = _weights(node)
@@ -46,12 +47,21 @@ def store_in_blocks(model: Part, quantize: Quantize) -> None:
             stored[key] = _store(model.graph, f"{value.name}{'_T' * across}", matrix.T if across else matrix, quantize)
         parts = stored[key]
         if parts is not None:
-            _replace(model.graph, node, *parts)
+            _replace(model.graph, node, accuracy_level, parts)
             replaced += 1
     if not replaced:
         raise ExportFailed(f"--quantize {quantize}: the graph multiplies by no weights of linear layers")
     RemoveUnusedNodesPass()(model)
     model.graph.opset_imports.setdefault(DOMAIN, 1)
+
+
+def compute_in(model: ModelProto, accuracy_level: AccuracyLevel) -> None:
+    """Have the products of a graph computed at an accuracy level, in place."""
+    for node in model.graph.node:
+        if node.op_type == OPERATOR and node.domain == DOMAIN:
+            for attribute in node.attribute:
+                if attribute.name == "accuracy_level":
+                    attribute.i = accuracy_level
 
 
 def note_of_blocks(model: ModelProto) -> str:
@@ -88,7 +98,7 @@ def _weights(node: Part) -> tuple[Part, bool] | None:
     return (value, across) if is_matrix else None
 
 
-def _store(graph: Part, name: str, matrix: Array, quantize: Quantize) -> tuple[Part, Part, Blocks] | None:
+def _store(graph: Part, name: str, matrix: Array, quantize: Quantize) -> Stored | None:
     """Store the blocks of a matrix in a graph; return them, or None where they do not stand for its numbers."""
     if matrix.dtype not in (np.float32, np.float16):
         return None
@@ -99,17 +109,18 @@ def _store(graph: Part, name: str, matrix: Array, quantize: Quantize) -> tuple[P
     return packed, initializer(graph, f"{name}_scales", blocks.scales), blocks
 
 
-def _replace(graph: Part, node: Part, packed: Part, scales: Part, blocks: Blocks) -> None:
+def _replace(graph: Part, node: Part, accuracy_level: AccuracyLevel, stored: Stored) -> None:
     """Put a product with blocks in the place of a node, and the sum of a Gemm behind it."""
     import onnx_ir as ir
 
+    packed, scales, blocks = stored
     old = node.outputs[0]
     attributes = {"K": blocks.rows, "N": len(blocks.packed), "bits": blocks.bits, "block_size": BLOCK}
     made = [
         ir.node(
             OPERATOR,
             [node.inputs[0], packed, scales],
-            {**attributes, "accuracy_level": FLOAT32},
+            {**attributes, "accuracy_level": accuracy_level},
             domain=DOMAIN,
             name=f"{old.name}_in_blocks",
         )
