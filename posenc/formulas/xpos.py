@@ -10,6 +10,7 @@ from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.decimals import positive_guesses
 from posenc.formulas.parts.turning import bases_of, frequencies_of
+from posenc.parameters import Value
 from posenc.ports import Array, Floats
 
 ROUNDED_DOWN = "length, rounded down"
@@ -67,7 +68,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
             named = {"head_dim": 2 * seen.width, "rope_theta": base, "gamma": gamma, "scale_base": scale_base}
             moving = "length" if is_half else ROUNDED_DOWN if is_below else middle
             # no scheme has a center that is rounded down
-            typed = {} if is_below else None
+            typed: dict[str, Value] | None = {} if is_below else None
             yield Guess({**named, "center": moving, "layout": seen.layout}, expected, typed=typed)
 
 

@@ -35,7 +35,7 @@ def bias(kernel: str, queries: int = 13, keys: int = 13) -> np.ndarray:
 @pytest.mark.parametrize(("queries", "keys"), [(13, 13), (7, 20), (40, 40), (300, 300)])
 @pytest.mark.parametrize("later", ["as earlier", "zero", "masked"])
 def test_a_kernel_gives_its_numbers(kernel: str, dtype: type, queries: int, keys: int, later: str) -> None:
-    numbers = bias(kernel, queries, keys).astype(dtype)
+    numbers: np.ndarray = bias(kernel, queries, keys).astype(dtype)
     ahead = np.arange(keys) > np.arange(queries)[:, None] + keys - queries
     if later != "as earlier":
         numbers[:, ahead] = 0 if later == "zero" else np.nan
@@ -44,8 +44,8 @@ def test_a_kernel_gives_its_numbers(kernel: str, dtype: type, queries: int, keys
     assert (found.family, found.name, found.scheme) == ("relative", f"kerple {kernel}", "")
     assert found.parameters["heads"] == 4
     within = 0.2 if dtype is np.float16 else 2e-3
-    assert np.allclose(found.parameters["r1"], R1, rtol=within)  # type: ignore[arg-type]
-    assert np.allclose(found.parameters["r2"], SHAPES[kernel], rtol=within)  # type: ignore[arg-type]
+    assert np.allclose(found.parameters["r1"], R1, rtol=within)
+    assert np.allclose(found.parameters["r2"], SHAPES[kernel], rtol=within)
 
 
 NEAR: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
@@ -105,5 +105,5 @@ def test_a_graph_that_computes_a_kernel_is_named(tmp_path: Path, kernel: str) ->
     made = read(tmp_path, biased(KERNELS[kernel]), arrays)
     (entry,) = made.encodings
     assert (entry.family, entry.name) == ("relative", f"kerple {kernel}")
-    assert np.allclose(entry.parameters["r1"], R1, rtol=1e-3)  # type: ignore[arg-type]
-    assert np.allclose(entry.parameters["r2"], SHAPES[kernel], rtol=1e-3)  # type: ignore[arg-type]
+    assert np.allclose(entry.parameters["r1"], R1, rtol=1e-3)
+    assert np.allclose(entry.parameters["r2"], SHAPES[kernel], rtol=1e-3)
