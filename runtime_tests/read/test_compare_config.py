@@ -57,6 +57,38 @@ def test_what_is_right_has_no_finding(tmp_path: Path, config: dict[str, Any], en
     assert said(tmp_path, config, *encodings, attentions=int(config.get("num_hidden_layers", 0))) == []
 
 
+DETECTED: dict[str, Any] = {"model_type": "vitdet", "hidden_size": 64, "image_size": 64, "pretrain_image_size": 64}
+UNTYPED = {name: value for name, value in DETECTED.items() if name != "model_type"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DETECTED,
+        {"model_type": "vitmatte", "hidden_size": 64, "backbone_config": DETECTED},
+        {"model_type": "vitmatte", "hidden_size": 64, "backbone_config": UNTYPED},
+    ],
+    ids=["vitdet", "vitmatte", "no-type"],
+)
+def test_a_grid_whose_class_token_is_left_out_has_one_row_less(tmp_path: Path, config: dict[str, Any]) -> None:
+    assert said(tmp_path, config, table(17)) == []
+    # exporters fold what is cut off
+    assert said(tmp_path, config, table(16)) == []
+    assert said(tmp_path, config, table(15)) == [("parameter", "learned: rows 15, expected 17 by the config")]
+
+
+def test_a_class_token_that_a_model_has_is_missed(tmp_path: Path) -> None:
+    config = {**DETECTED, "model_type": "vit"}
+    assert said(tmp_path, config, table(17)) == []
+    assert said(tmp_path, config, table(16)) == [("parameter", "learned: rows 16, expected 17 by the config")]
+
+
+def test_vitmatte_without_a_backbone_has_that_of_its_class(tmp_path: Path) -> None:
+    assert [words for _, words in said(tmp_path, {"model_type": "vitmatte", "hidden_size": 384}, table(196))] == [
+        "learned: d_model 64, expected 768 by the config"
+    ]
+
+
 def test_frequencies_under_another_name_are_the_same(tmp_path: Path) -> None:
     """A file's frequencies may be named by their numbers alone."""
     inv_freq = tuple(10000.0 ** (-i / 8) for i in range(8))

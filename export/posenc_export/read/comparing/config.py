@@ -109,7 +109,8 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
     learned = [encoding for encoding in inspection.encodings if encoding.traits.is_learned]
     if not encodings and learned and (rows := _of_grid(entries[0])):
         for encoding in learned:
-            for difference in differences({**encoding.parameters, "rows": encoding.rows}, rows, encoding.dtype):
+            stored = {**encoding.parameters, "rows": _with_cut_rows(encoding, entries[0], rows["rows"])}
+            for difference in differences(stored, rows, encoding.dtype):
                 yield finding("parameter", encoding.where, f"learned: {difference} by the config")
         return
     if not encodings:
@@ -130,6 +131,12 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
         yield from _left_out(inspection, encodings)
     yield from _unmasked(inspection, encodings, entries)
     yield from _short(inspection, encodings, entries)
+
+
+def _with_cut_rows(encoding: FoundEncoding, entry: Expected, rows: object) -> int | None:
+    """Return how many rows a table has, with those that the model leaves out where just these are not there."""
+    cut = next(reading.cut for reading in entry.readings if reading is not None)
+    return encoding.rows + cut if encoding.rows is not None and encoding.rows + cut == rows else encoding.rows
 
 
 def _of_grid(entry: Expected) -> dict[str, object]:
