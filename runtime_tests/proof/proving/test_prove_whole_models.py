@@ -310,7 +310,7 @@ def target_of(layers: int, registered: bool = False) -> Any:
 @pytest.mark.parametrize("names", NAMES)
 def test_caches_of_layers_that_share_keys_are_left_out(tmp_path: Path, names: str) -> None:
     """Of three layers, the last shares the keys of another: the model has caches of two."""
-    shape = [1, 1, "past", 4]
+    shape: list[str | int | None] = [1, 1, "past", 4]
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("input_ids", "logits"))
     for read in (False, True):
         whole = helper.make_model(
