@@ -10,7 +10,11 @@ from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts import rotation
 from posenc.formulas.parts.decimals import positive_guesses
 from posenc.formulas.parts.turning import bases_of, frequencies_of
+from posenc.parameters import Value
 from posenc.ports import Array, Floats
+
+ROUNDED_DOWN = "length, rounded down"
+"""The center of graphs that cut half of a length: lucidrains' do, and integer division of a negative length does."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,14 @@ def fit(seen: Observation) -> Iterator[Guess]:
             middle = round(center)
             # a center in the middle of a call moves with its length
             is_half = middle == (int(positions[-1]) + 2) // 2
-            if not is_half and middle == len(positions) // 2:
-                return  # half of it, rounded otherwise
+            is_below = not is_half and middle == len(positions) // 2
             scale = np.power(zeta, sign * (positions[:, None] - middle) / scale_base)
             expected = scale * np.exp(1j * positions[:, None] * np.power(base, -share))
             named = {"head_dim": 2 * seen.width, "rope_theta": base, "gamma": gamma, "scale_base": scale_base}
-            yield Guess({**named, "center": "length" if is_half else middle, "layout": seen.layout}, expected)
+            moving = "length" if is_half else ROUNDED_DOWN if is_below else middle
+            # no scheme has a center that is rounded down
+            typed: dict[str, Value] | None = {} if is_below else None
+            yield Guess({**named, "center": moving, "layout": seen.layout}, expected, typed=typed)
 
 
 def _scales(slopes: Floats, share: Floats) -> Iterator[tuple[float, float]]:

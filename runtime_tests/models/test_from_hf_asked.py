@@ -10,6 +10,7 @@ GEMMA = {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 
 PUBLISHED = {"model_type": "gemma3", "text_config": {**GEMMA, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}
 SCOUT = {"factor": 16.0, "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
 YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192}
+QUARTER = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}
 OLMO = {"model_type": "olmo3", "rope_theta": 5e5, "rope_scaling": YARN}
 PAIRS = [
     "glm_moe_dsa deepseek_v32 glm4_moe_lite mistral4 mistral_large4 axk2 dots3_note_text cohere2_moe glm_ocr glm4v "
@@ -86,6 +87,11 @@ def test_layers_that_differ(config: dict[str, Any], layer: int, expected: dict[s
     [
         ({"model_type": "zamba2", "use_mem_rope": True}, {"head_dim": 160}),
         ({"model_type": "minimax", "rotary_dim": 64}, {"rotary_dim": None, "head_dim": 128}),
+        ({"model_type": "minimax_m2", "rotary_dim": 64}, {"rotary_dim": 64, "head_dim": 128}),
+        ({"model_type": "minimax_m2", "rotary_dim": 64, "head_dim": 96}, {"rotary_dim": 64, "head_dim": 96}),
+        # its class makes a share of rotary_dim, unless one is written
+        ({"model_type": "minimax_m2", "rotary_dim": 64, "partial_rotary_factor": 0.25}, {"rotary_dim": 32}),
+        ({"model_type": "minimax_m2", "rotary_dim": 64, "rope_parameters": QUARTER}, {"rotary_dim": 32}),
         ({"model_type": "minimax_m3_vl"}, {"rotary_dim": None, "head_dim": 128}),
         ({"model_type": "gemma2"}, {"head_dim": 256}),
         ({"model_type": "qwen2_5_omni_text"}, {"scheme": "mrope", "sections": (16, 24, 24)}),

@@ -13,7 +13,8 @@ import posenc_export
 from helpers.inspections import inspection, rotary, table
 from posenc_export.read.comparing.config import compare_config
 from posenc_export.read.comparing.parameters import numbers
-from posenc_export.read.inspection import FoundEncoding
+from posenc_export.read.inspection import ComparedFile, FoundEncoding
+from posenc_export.read.report.text import inspection_lines
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 4096}
 LLAMA = {"model_type": "llama", "rope_theta": 10000.0, **SIZES}
@@ -57,6 +58,38 @@ def test_what_is_right_has_no_finding(tmp_path: Path, config: dict[str, Any], en
     assert said(tmp_path, config, *encodings, attentions=int(config.get("num_hidden_layers", 0))) == []
 
 
+DETECTED: dict[str, Any] = {"model_type": "vitdet", "hidden_size": 64, "image_size": 64, "pretrain_image_size": 64}
+UNTYPED = {name: value for name, value in DETECTED.items() if name != "model_type"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DETECTED,
+        {"model_type": "vitmatte", "hidden_size": 64, "backbone_config": DETECTED},
+        {"model_type": "vitmatte", "hidden_size": 64, "backbone_config": UNTYPED},
+    ],
+    ids=["vitdet", "vitmatte", "no-type"],
+)
+def test_a_grid_whose_class_token_is_left_out_has_one_row_less(tmp_path: Path, config: dict[str, Any]) -> None:
+    assert said(tmp_path, config, table(17)) == []
+    # exporters fold what is cut off
+    assert said(tmp_path, config, table(16)) == []
+    assert said(tmp_path, config, table(15)) == [("parameter", "learned: rows 15, expected 17 by the config")]
+
+
+def test_a_class_token_that_a_model_has_is_missed(tmp_path: Path) -> None:
+    config = {**DETECTED, "model_type": "vit"}
+    assert said(tmp_path, config, table(17)) == []
+    assert said(tmp_path, config, table(16)) == [("parameter", "learned: rows 16, expected 17 by the config")]
+
+
+def test_vitmatte_without_a_backbone_has_that_of_its_class(tmp_path: Path) -> None:
+    assert [words for _, words in said(tmp_path, {"model_type": "vitmatte", "hidden_size": 384}, table(196))] == [
+        "learned: d_model 64, expected 768 by the config"
+    ]
+
+
 def test_frequencies_under_another_name_are_the_same(tmp_path: Path) -> None:
     """A file's frequencies may be named by their numbers alone."""
     inv_freq = tuple(10000.0 ** (-i / 8) for i in range(8))
@@ -90,12 +123,44 @@ SIDE = {"rope_type": "longrope", "divisors": SHORT, "attention_factor": (1 + 2 /
 def test_a_table_that_ends_at_the_switch_has_one_side(tmp_path: Path) -> None:
     encoding = rotary(range(4), **SIDE)
     (found,) = [words for name, words in said(tmp_path, PHI3, encoding) if name == "parameter"]
-    assert found.startswith("layers 0-3: frequencies of calls beyond 1024 (1, ")
+    assert found == (
+        "layers 0-3: long_factor, of calls beyond 1024, (1, 1.5, 2, ...), expected (2, 3, 4, ...) by the config"
+    )
     assert [name for name, _ in said(tmp_path, PHI3, replace(encoding, rows=1024))] == ["ends"]
     factor = SIDE["attention_factor"]
     sides: dict[str, Any] = {**LONGROPE, "original_max_position_embeddings": 1024, "attention_factor": factor}
     whole = rotary(range(4), **sides)
     assert said(tmp_path, PHI3, whole) == []
+
+
+def agreement(folder: Path, config: dict[str, Any], *encodings: FoundEncoding) -> ComparedFile:
+    """What is said of an agreement."""
+    (folder / "config.json").write_text(json.dumps(config))
+    return compare_config(inspection(*encodings), folder)[1]
+
+
+def test_an_agreement_names_the_lists_of_longrope_that_were_compared(tmp_path: Path) -> None:
+    config = {**PHI3, "max_position_embeddings": 1024 * 4}
+    sides: dict[str, Any] = {**LONGROPE, "original_max_position_embeddings": 1024}
+    both = rotary(range(4), **sides, attention_factor=SIDE["attention_factor"])
+    assert agreement(tmp_path, config, both).lists == ("short_factor", "long_factor")
+    one = replace(rotary(range(4), **SIDE), rows=1024)
+    assert agreement(tmp_path, config, one).lists == ("short_factor",)
+    assert agreement(tmp_path, LLAMA, rotary(range(4))).lists == ()
+    made = replace(inspection(both), compared=(agreement(tmp_path, config, both),))
+    assert any(
+        line.endswith("1 encoding compared, by short_factor and long_factor")
+        for line in inspection_lines(made, "passed")
+    )
+
+
+def test_a_list_of_longrope_that_is_not_there_is_named(tmp_path: Path) -> None:
+    long = rotary(range(4), **{**SIDE, "divisors": LONG})
+    (found,) = [words for name, words in said(tmp_path, PHI3, long) if name == "parameter"]
+    assert found == (
+        "layers 0-3: short_factor, of calls up to 1024, (2, 3, 4, ...), expected (1, 1.5, 2, ...) by the config"
+    )
+    assert agreement(tmp_path, PHI3, long).lists == ("long_factor",)
 
 
 def test_rows_of_an_image_of_one_size_are_a_learned_table(tmp_path: Path) -> None:

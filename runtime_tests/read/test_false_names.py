@@ -57,7 +57,7 @@ def test_a_computed_bias_is_no_table(tmp_path: Path) -> None:
     tables = {name: np.array(each, np.float32).reshape(4, 1, 1) for name, each in numbers.items()}
     tables["unit"] = np.array(1, np.float32)
     made = read(
-        tmp_path, biased("f = Abs (d)  g = Mul (f, r2)  h = Add (g, unit)  l = Log (h)  bias = Mul (l, r1)"), tables
+        tmp_path, biased("f = Abs (d)  g = Mul (f, r2)  h = Add (g, unit)  l = Sqrt (h)  bias = Mul (l, r1)"), tables
     )
     assert families(made) == ["not recognised"]
 

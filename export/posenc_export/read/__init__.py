@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from posenc_export.read.findings import FINDINGS, USUAL, finding_words
     from posenc_export.read.inspect import InspectOptions, inspect_file
     from posenc_export.read.inspection import Finding, FoundEncoding, Inspection, NotJudged
+    from posenc_export.read.loading import Loading
     from posenc_export.read.report.schema import inspection_json
     from posenc_export.read.report.text import inspection_lines, parameters_in_words
 
@@ -42,6 +43,7 @@ __all__ = [
     "FoundEncoding",
     "InspectOptions",
     "Inspection",
+    "Loading",
     "NotJudged",
     "extend_file",
     "extension_lines",
@@ -60,6 +62,7 @@ __getattr__ = door(
         "findings": "FINDINGS USUAL finding_words",
         "inspect": "InspectOptions inspect_file",
         "inspection": "FoundEncoding Finding Inspection NotJudged",
+        "loading": "Loading",
         "report.schema": "inspection_json",
         "report.text": "inspection_lines parameters_in_words",
     },

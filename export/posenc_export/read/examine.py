@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from posenc_export.read.bad_numbers import bad_numbers
+from posenc_export.read.coordinates import joined
 from posenc_export.read.ends import MAX_LENGTH, search_end
 from posenc_export.read.errors.measure import FAR, Measuring
 from posenc_export.read.findings import finding
@@ -207,6 +208,7 @@ def _judged(
             the inspection itself shows.
         how: whether a bound was asked for.
     """
+    inspection = replace(inspection, encodings=joined(inspection.encodings))
     is_strict = how.bound is not None
     findings = [*judged(replace(inspection, inputs=inputs), is_strict), *forms]
     stop, places = unread

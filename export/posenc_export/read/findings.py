@@ -207,6 +207,18 @@ _finding(
     ),
 )
 _finding(
+    "refused",
+    "error",
+    Words(
+        code="PE224",
+        asks="Does ONNX Runtime load the file?",
+        failure="Its graph is none: its types do not fit, or it has an operator that does not exist",
+        remedy="Export again, or undo the last change of the graph; onnx.checker.check_model(FILE, full_check=True) "
+        "may say more. What is said of positions below holds of what could be read.",
+        example="Add of a float and an integer, after a converter made one of its inputs half precision",
+    ),
+)
+_finding(
     "not-judged",
     "warning",
     Words(

@@ -18,6 +18,7 @@ from posenc_export.read.child import ReadRequest
 from posenc_export.read.findings import finding
 from posenc_export.read.inspection import ComparedFile, Finding, Inspection, NotJudged
 from posenc_export.read.judging import unjudged_findings
+from posenc_export.read.loading import Loading
 from posenc_export.read.recognise.named import VALUES_TURNED
 from posenc_export.write.formats.onnx.place import check_file
 
@@ -77,8 +78,15 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
         check_file(against)
         # the file before may call its inputs otherwise
         before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=()))
-    inspection = _read(path, options if config is None else replace(options, windows=_windows_in(config)))
+    loading = Loading(path, options.memory)
+    try:
+        inspection = _read(path, options if config is None else replace(options, windows=_windows_in(config)))
+        refused = loading.refusal(options.timeout)
+    finally:
+        loading.end()
     findings, compared = list(inspection.findings), []
+    if refused:
+        findings.append(finding("refused", "", refused))
     if before is not None and against is not None:
         from posenc_export.read.comparing.against import compare_files
 
@@ -112,7 +120,8 @@ def _windows_in(config: Path) -> tuple[int, ...]:
 
 
 def _rank(entry: Finding) -> tuple[int, str]:
-    return GRAVEST.index(entry.severity), entry.code
+    # that a file is none that runs comes before all that is read in it
+    return -1 if entry.name == "refused" else GRAVEST.index(entry.severity), entry.code
 
 
 def _against_config(inspection: Inspection, config: Path) -> tuple[tuple[Finding, ...], ComparedFile]:

@@ -257,6 +257,7 @@ class ComparedFile:
         agrees: whether no finding says that they differ.
         layers: of a rotary config, how many layers of the file rotate.
         of_layers: how many rotate by that config: a file may hold a part of the model, or unknown attentions.
+        lists: of a config with longrope, which of its two lists the file turns by: `short_factor`, `long_factor`.
     """
 
     file: str
@@ -264,6 +265,7 @@ class ComparedFile:
     agrees: bool
     layers: int | None = None
     of_layers: int | None = None
+    lists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from posenc.formulas.fitting import Form, Parameter
 from posenc.formulas.mrope import sections_of
 from posenc.formulas.rope import of_heads
+from posenc_export.read.coordinates import AXIS, of_sections
 from posenc_export.read.graph import Graph, Input
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.feeds import counted
@@ -127,9 +128,15 @@ def _table(run: Run, name: str) -> Floats | None:
 
 
 def _form(form: Form, rows: tuple[int, ...]) -> Form:
-    """Return a form with its sections; as it is where all pairs turn by one position."""
+    """Return a form with its sections, or the scheme of its places; as it is where whole heads turn by one position."""
     if len(set(rows)) == 1:
-        return form
+        if form.parameters.get("head_dim") == form.parameters.get("rotary_dim"):
+            return form
+        # other features of the head turn by other coordinates, in sums of their own
+        return replace(form, parameters={**form.parameters, AXIS: rows[0]}, scheme="", typed={})
+    of_places = of_sections(form, rows)
+    if of_places is not None:
+        return of_places
     placed = {name: value for name, value in form.parameters.items() if name != "rope_type"}
     parameters: dict[str, Parameter] = {**placed, **sections_of(rows)}
     if form.name not in SCALED:

@@ -30,6 +30,7 @@ class Reading:
         max_position_embeddings: how many positions the model is made for, if the config says so.
         spec: fields of a spec that the model implies: positions, position_offset, max_len; `origin` says where from.
         notes: known differences between the scheme and the model.
+        cut: how many of the first rows of its table the model leaves out.
     """
 
     scheme: str
@@ -38,6 +39,7 @@ class Reading:
     max_position_embeddings: int | None = None
     spec: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    cut: int = 0
 
 
 def read_config(
@@ -120,4 +122,4 @@ def _described(
     if lacking:
         origin["not used"] = lacking
     notes = (row.differs,) if row.differs else ()
-    return Reading(row.scheme, {**overrides, **values}, origin, length, fields, notes)
+    return Reading(row.scheme, {**overrides, **values}, origin, length, fields, notes, row.cut)

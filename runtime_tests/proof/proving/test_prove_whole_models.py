@@ -2,9 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from onnx import ModelProto, helper, numpy_helper
 
 from helpers.model_folders import MODELS
 from helpers.shared import Cli, Once
+from posenc_export.proof.foreign.continued import without_shared
+from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_models import ModelFolder
 from posenc_models.whole.modules import DecoderCall
 
@@ -277,3 +280,74 @@ def test_logits_of_the_last_token_alone_are_proved(
     result = cli("prove", str(path), "--model", str(model), "--proof", "quick", "--runtime", "ort-cpu")
     assert result.exit_code == int(place != -1), result.output
     assert "note: logits are those of the last token alone" in result.output
+
+
+NAMES = {"optimum": ("past_key_values.{}.{}", "present.{}.{}"), "builders": ("past_{}.{}", "present_{}.{}")}
+"""What exporters call caches before a call and after it."""
+
+
+def with_caches(graph: ModelProto, layers: Sequence[int], names: tuple[str, str], *, read: bool = False) -> ModelProto:
+    """Return a graph with caches of more layers: nothing reads them, or each is what comes out of its layer."""
+    before, after = names
+    for layer in layers:
+        for half in ("key", "value"):
+            value = helper.make_tensor_value_info(before.format(layer, half), onnx.TensorProto.FLOAT, [1, 1, "past", 4])
+            graph.graph.input.append(value)
+            given = before.format(layer, half) if read else graph.graph.input[0].name
+            graph.graph.node.append(helper.make_node("Identity", [given], [after.format(layer, half)]))
+            out = helper.make_tensor_value_info(after.format(layer, half), onnx.TensorProto.FLOAT, [1, 1, "all", 4])
+            graph.graph.output.append(out)
+    return graph
+
+
+def target_of(layers: int, registered: bool = False) -> Any:
+    """Return what is asked of a target here: the names of its inputs, and whether it is a scheme."""
+    caches = [f"past_key_values.{layer}.{half}" for layer in range(layers) for half in ("key", "value")]
+    ports = [SimpleNamespace(name=name) for name in ("input_ids", *caches)]
+    return SimpleNamespace(encoding=SimpleNamespace(inputs=ports), rules=SimpleNamespace(registered=registered))
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_caches_of_layers_that_share_keys_are_left_out(tmp_path: Path, names: str) -> None:
+    """Of three layers, the last shares the keys of another: the model has caches of two."""
+    shape: list[str | int | None] = [1, 1, "past", 4]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("input_ids", "logits"))
+    for read in (False, True):
+        whole = helper.make_model(
+            helper.make_graph([helper.make_node("Abs", ["input_ids"], ["logits"])], "g", [x], [y])
+        )
+        with_caches(whole, (0, 1), NAMES[names], read=True)
+        onnx.save(with_caches(whole, (2,), NAMES[names], read=read), tmp_path / "model.onnx")
+        file = read_foreign(tmp_path / "model.onnx")
+        kept, left = without_shared(file, target_of(2), {})
+        before, after = ([name.format(2, half) for half in ("key", "value")] for name in NAMES[names])
+        # what a node reads is a cache of its own: it stays, and is refused
+        assert [value.name for value in left] == ([] if read else before) + after
+        assert {value.name for value in kept.inputs} == {v.name for v in file.inputs} - set([] if read else before)
+        # a target with as many caches, a scheme, and a name that the user gives leave the file as it is
+        assert without_shared(file, target_of(3), {}) == (file, ())
+        assert without_shared(file, target_of(2, registered=True), {}) == (file, ())
+        named = dict.fromkeys((*before, *after), "x")
+        assert without_shared(file, target_of(2), named)[1] == ()
+
+
+@pytest.mark.exhaustive  # an export and a proof
+@pytest.mark.parametrize("kind", ["gemma3n_text", "gemma4_text"])
+def test_a_file_with_caches_of_layers_that_share_keys_is_proved(
+    cli: Cli, once: Once, tmp_path: Path, kind: str
+) -> None:
+    folder = once(f"model-{kind}", MODELS[kind].save)
+    written = cli("export", "--model", str(folder), "-o", str(tmp_path / "written"), "--no-validate")
+    assert written.exit_code == 0, written.output
+    graph = onnx.load(tmp_path / "written" / "model.onnx")
+    for layer in (2, 3):
+        for half in ("key", "value"):
+            value = next(v for v in graph.graph.input if v.name == f"past_key_values.0.{half}")
+            spare = graph.graph.input.add()
+            spare.CopyFrom(value)
+            spare.name = f"past_key_values.{layer}.{half}"
+    onnx.save(graph, tmp_path / "model.onnx")
+    words = ("--model", str(folder), "--proof", "quick", "--runtime", "ort-cpu")
+    result = cli("prove", str(tmp_path / "model.onnx"), *words)
+    assert result.exit_code == 0, result.output
+    assert "past_key_values.3.value: the model's layers of these numbers have no cache" in result.output

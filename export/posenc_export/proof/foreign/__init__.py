@@ -15,7 +15,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.apart.parent import validate_folder
 from posenc_export.proof.checks import Context
 from posenc_export.proof.exporter.options import ExportOptions, check_options
-from posenc_export.proof.foreign.continued import names_of_caches
+from posenc_export.proof.foreign.continued import names_of_caches, without_shared
 from posenc_export.proof.foreign.matching import Names, match, with_heads_of
 from posenc_export.proof.foreign.recording import write_proof
 from posenc_export.proof.judging.context import Capture
@@ -33,6 +33,9 @@ __all__ = ["RUNTIMES", "ProofRequest", "prove_file", "steps"]
 
 RUNTIMES = ("ort-cpu", "ort-cuda")
 """What a file runs on where no runtime is named: others lack operators that ONNX Runtime has of its own."""
+
+SHARED = "the model's layers of these numbers have no cache, they share another layer's; nothing is compared with them"
+"""What is said of inputs and outputs of a file that are caches of such layers."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,9 @@ def prove_file(request: ProofRequest, make: Callable[[], Target]) -> ValidateRes
     target = make()
     if target.rules.registered:
         target = replace(target, encoding=with_heads_of(file, target.encoding, request.names))
+    file, shared = without_shared(file, target, request.names)
+    if shared:
+        options = request.noted([f"{', '.join(value.name for value in shared)}: {SHARED}"]).settled
     check_has_model(validation.require, target.question is not None)
     with tempfile.TemporaryDirectory(prefix="posenc-prove-") as name:
         folder = Path(name).resolve()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,8 @@ from posenc.ports import Array
 from posenc_export.bundle.case import Case
 from posenc_export.common.arrays import FLOATS, flatten
 from posenc_export.proof.foreign.derived import identifier
-from posenc_export.write.formats.onnx.foreign import ForeignFile
+from posenc_export.proof.foreign.renaming import is_used
+from posenc_export.write.formats.onnx.foreign import FileValue, ForeignFile
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.outputs import called, probe_sizes
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 SIDE = re.compile(r"^(input|output|new|updated)?_?(past|present|cache|kv_cache|kv)(_key_values?)?_")
 """What names of a cache before and after a call differ in."""
+OF_LAYER = re.compile(r"\d+_(key|value)")
+"""What is left of the name of a layer's keys, or of its values."""
 LAYER = re.compile(r"^layers?_(?=\d)")
 PLURAL = re.compile(r"(?<=key|lue)s$")
 """What names of a cache differ in from exporter to exporter: layers.0.keys and 0.key."""
@@ -84,6 +88,37 @@ def names_of_caches(file: ForeignFile, target: Target, names: Mapping[str, str],
         n: port for n, port in caches.items() if n not in {*names, *own} and port not in settled and port not in twice
     }
     return {**given, **kept}
+
+
+def without_shared(
+    file: ForeignFile, target: Target, names: Mapping[str, str]
+) -> tuple[ForeignFile, tuple[FileValue, ...]]:
+    """Return a file without caches of layers that have none in the target, and these: such layers share another's.
+
+    Gemma's last layers take the keys and values of earlier ones. Some exporters still give the file an input for each
+    layer, which no node reads, and some give the keys and values of the other layer out once more.
+
+    Args:
+        file: The file.
+        target: What it is to be.
+        names: What the user says of names: such inputs and outputs stay.
+    """
+    own = {plain for port in target.encoding.inputs if (plain := plain_name(port.name))}
+    if target.rules.registered or not own or not all(map(OF_LAYER.fullmatch, own)):
+        return file, ()
+
+    def is_shared(value: FileValue) -> bool:
+        plain = plain_name(value.name)
+        return bool(OF_LAYER.fullmatch(plain)) and plain not in own and value.name not in names
+
+    spare = tuple(value for value in file.inputs if is_shared(value) and not is_used(file.model.graph, value.name))
+    again = tuple(value for value in file.outputs if is_shared(value))
+    kept = replace(
+        file,
+        inputs=tuple(value for value in file.inputs if value not in spare),
+        outputs=tuple(value for value in file.outputs if value not in again),
+    )
+    return kept, (*spare, *again)
 
 
 def _given(file: ForeignFile, target: Target, names: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from posenc_export.proof.foreign.recording import IN_FLOAT32
 from posenc_export.proof.foreign.reference import running
 from posenc_export.proof.foreign.weighing import MEMORY, weigh
 from posenc_export.proof.report.result import ValidateResult
-from posenc_export.read import InspectOptions, inspect_file
+from posenc_export.read import InspectOptions, Loading, inspect_file
 from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_export.write.formats.onnx.place import model_file
 from posenc_export.write.targets import Target
@@ -99,6 +99,9 @@ def prove_source(
 
     file = replace(file, path=model_file(file.path))
     weigh(file.path, noted.validation.timeout, memory)
+    refused = Loading(file.path, memory).refusal()
+    if refused:
+        raise BadInput(f"{file.path}: {refused}")
     if isinstance(against, str) and against.endswith(ONNX):
         weigh(Path(against), noted.validation.timeout, memory)
 

@@ -12,7 +12,7 @@ from posenc_export.common.errors import decoded
 from posenc_export.read.comparing.attending import compare_attending
 from posenc_export.read.comparing.biases import comparable, readings_of_sides, same_attention
 from posenc_export.read.comparing.expected import Expected, expected_of
-from posenc_export.read.comparing.frequencies import rotary_differences, rotation_in, rotation_of
+from posenc_export.read.comparing.frequencies import lists_of, rotary_differences, rotation_in, rotation_of
 from posenc_export.read.comparing.parameters import (
     TELLS,
     USUAL,
@@ -48,7 +48,7 @@ def compare_config(inspection: Inspection, path: Path) -> tuple[tuple[Finding, .
     findings = (*findings, *_no_part(inspection, expected), *compare_attending(inspection, path))
     agrees = all(entry.name == "not-compared" for entry in findings)
     count, layers = _encodings(inspection, expected), _layers(inspection, expected)
-    return findings, ComparedFile(decoded(str(path)), count, agrees, *layers)
+    return findings, ComparedFile(decoded(str(path)), count, agrees, *layers, _lists(inspection, expected))
 
 
 def _encodings(inspection: Inspection, expected: Sequence[Expected]) -> int:
@@ -65,6 +65,15 @@ def _layers(inspection: Inspection, expected: Sequence[Expected]) -> tuple[int |
         return None, None
     rotated = _layers_of(encoding for encoding in inspection.encodings if encoding.family == entry.family)
     return len(rotated), sum(reading is not None for reading in entry.readings)
+
+
+def _lists(inspection: Inspection, expected: Sequence[Expected]) -> tuple[str, ...]:
+    """Return the names of longrope's lists by which rotations of a file turn, and those of a config."""
+    readings = [reading for entry in expected for reading in entry.readings if reading is not None]
+    rotations = {id(reading): rotation_of(reading.parameters, is_whole=True) for reading in readings}
+    turned = [encoding for encoding in inspection.encodings if encoding.traits.is_turned]
+    found = (lists_of(rotation_in(one), other, one.dtype) for one in turned for other in rotations.values())
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 def _layers_of(encodings: Iterable[FoundEncoding]) -> set[int]:
@@ -109,7 +118,8 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
     learned = [encoding for encoding in inspection.encodings if encoding.traits.is_learned]
     if not encodings and learned and (rows := _of_grid(entries[0])):
         for encoding in learned:
-            for difference in differences({**encoding.parameters, "rows": encoding.rows}, rows, encoding.dtype):
+            stored = {**encoding.parameters, "rows": _with_cut_rows(encoding, entries[0], rows["rows"])}
+            for difference in differences(stored, rows, encoding.dtype):
                 yield finding("parameter", encoding.where, f"learned: {difference} by the config")
         return
     if not encodings:
@@ -130,6 +140,12 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
         yield from _left_out(inspection, encodings)
     yield from _unmasked(inspection, encodings, entries)
     yield from _short(inspection, encodings, entries)
+
+
+def _with_cut_rows(encoding: FoundEncoding, entry: Expected, rows: object) -> int | None:
+    """Return how many rows a table has, with those that the model leaves out where just these are not there."""
+    cut = next(reading.cut for reading in entry.readings if reading is not None)
+    return encoding.rows + cut if encoding.rows is not None and encoding.rows + cut == rows else encoding.rows
 
 
 def _of_grid(entry: Expected) -> dict[str, object]:

@@ -14,6 +14,8 @@ from posenc_export.read.inspection import FoundEncoding
 
 USUALLY = {"direction": "forward", "tables": "cosines and sines"}
 """What files and configs leave out, where it is usual."""
+LISTS = ("short_factor", "long_factor")
+"""The divisors of longrope's frequencies, up to the length at which it switches and beyond."""
 FAR = 2**30
 """A length beyond every switch of frequencies."""
 
@@ -111,8 +113,33 @@ def _frequencies(got: RotaryParameters, expected: RotaryParameters, within: floa
     sides = dict(enumerate(angles for angles, _ in expected.angles))
     lacking = [side for side, angles in sides.items() if not any(_near(own, angles, within) for own, _ in got.angles)]
     side = next(iter(lacking), 0)
+    own, wanted = got.angles[-1 if side else 0][0], sides[side]
+    if _has_lists(expected) and own.shape == wanted.shape:
+        where = f"{'beyond' if side else 'up to'} {expected.context}"
+        listed = np.asarray(expected.settings[LISTS[side]], np.float64)
+        # what the file divides the same frequencies by
+        return f"{LISTS[side]}, of calls {where},", tuple((listed * wanted / own).tolist()), tuple(listed.tolist())
     name = f"frequencies of calls beyond {expected.context}" if side else "frequencies"
-    return name, tuple(got.angles[-1 if side else 0][0]), tuple(sides[side])
+    return name, tuple(own), tuple(wanted)
+
+
+def _has_lists(expected: RotaryParameters) -> bool:
+    """Return whether a rotation has the two lists of longrope."""
+    return len(expected.angles) == len(LISTS) and all(
+        isinstance(expected.settings.get(name), Sequence) for name in LISTS
+    )
+
+
+def lists_of(got: RotaryParameters, expected: RotaryParameters, dtype: str) -> tuple[str, ...]:
+    """Return the names of longrope's lists whose frequencies both sides have; none for another rope type."""
+    within = TELLS.get(dtype, USUAL)
+    pairs = zip(LISTS, expected.angles, strict=False) if _has_lists(expected) else ()
+    return tuple(
+        name
+        for name, (wanted, _) in pairs
+        if alike(got.settings.get(name), expected.settings[name], within)
+        or any(_near(own, wanted, within) for own, _ in got.angles)
+    )
 
 
 def _of_angles(

@@ -16,6 +16,8 @@ POINTS = 256
 """Points of a curve: a point is the largest error up to the next one."""
 NEAR = 32
 """Rows at the beginning."""
+MATRIX = 4
+"""Numbers of the matrix that turns a pair."""
 SAME = 0.2
 """A median error beyond which columns are not those that they are compared with."""
 
@@ -133,6 +135,13 @@ def _middle(rows: Floats, expected: Floats) -> float:
 def _again(rows: Floats, expected: Floats, ours: slice, theirs: slice) -> Iterator[tuple[slice, slice, int]]:
     """Yield the other half of a table whose columns are there twice, as they are or with the other sign."""
     pairs = expected.shape[1] // 2
+    if ours.step == MATRIX:
+        for first, other in ((1, slice(pairs, 2 * pairs)), (2, slice(pairs, 2 * pairs)), (3, theirs)):
+            columns = slice(first, MATRIX * pairs, MATRIX)
+            sign = next((sign for sign in (1, -1) if _middle(rows[:, columns], sign * expected[:, other]) < SAME), None)
+            if sign is not None:
+                yield columns, other, sign
+        return
     if rows.shape[1] != 2 * pairs or theirs == slice(0, 2 * pairs):
         return
     others = slice(1, 2 * pairs, 2) if ours.step == 2 else slice(pairs, 2 * pairs)
@@ -147,6 +156,9 @@ def _columns(count: int, width: int) -> Iterator[tuple[slice, slice]]:
     if count >= width:
         yield slice(0, width), slice(0, width)
     pairs = width // 2
+    if count == MATRIX * pairs > 0:
+        # a matrix a pair: cos, -sin, sin, cos
+        yield slice(0, count, MATRIX), slice(0, pairs)
     for half in (slice(0, pairs), slice(pairs, 2 * pairs)):
         # a column a pair, or halves; the columns of a batch's first sequence come first
         if count >= pairs > 0:

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.values import Constant, Data, Meeting, Operand, Position
-
-LARGEST = 1 << 23
-"""Sums of more elements are not looked into."""
-
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-@dataclass(frozen=True)
-class Product:
-    """Data times a table, as one side of a sum sees it.
-
-    Args:
-        node: the node that multiplies.
-        table: the table, or the position value.
-        tensor: what the data were before they were moved.
-        shape: the shape of that tensor.
-        index: of each element, its place in that tensor.
-        by: by what each element is multiplied, with the signs of all moves.
-    """
-
-    node: Meeting
-    table: Operand
-    tensor: str
-    shape: tuple[int, ...]
-    index: NDArray[np.int64]
-    by: Floats
+from posenc_export.read.recognise.matrices import Sides, by_feature, of_matrices, of_sums
+from posenc_export.read.recognise.products import factors_of, fades, product_of, products_before, with_scale
+from posenc_export.read.values import Data, Meeting, Operand
 
 
 @dataclass(frozen=True)
@@ -45,101 +18,67 @@ class Mixture:
     """A sum of two products of the same data."""
 
     node: Meeting
-    sides: tuple[Product, Product]
+    sides: Sides
 
 
 def mixtures(flow: Flow) -> Iterator[Mixture]:
-    """Yield the sums and differences in which each element is a mixture of two of the same tensor."""
+    """Yield the nodes in which each element becomes a mixture of two of the same tensor."""
     for node in flow.run.nodes:
         if node.op_type in ("Add", "Sub") and len(node.operands) == 2 and node.domain in ("", "ai.onnx"):
-            left = _product(flow, node.operands[0])
-            right = None if left is None else _product(flow, node.operands[1])
-            if left is None or right is None or left.tensor != right.tensor or left.index.shape != right.index.shape:
-                continue
+            sides = _of_sum(flow, node)
+        else:
+            sides = of_matrices(flow, node) or of_sums(flow, node)
+        if sides is not None:
+            yield _scaled(flow, Mixture(node, by_feature(_of_scaled(flow, sides))))
+
+
+def _of_sum(flow: Flow, node: Meeting) -> Sides | None:
+    """Return the products that a sum or a difference has, of the same tensor."""
+    left = product_of(flow, node.operands[0])
+    right = None if left is None else product_of(flow, node.operands[1])
+    if left is None or right is None or left.index.shape != right.index.shape:
+        return None
+    # the nearest tensor that both were made of: either may be multiplied by several tables in turn
+    others = {side.tensor: side for side in reversed([*products_before(flow, right)])}
+    for side in products_before(flow, left):
+        if side.tensor in others:
+            other = others[side.tensor]
             # Sub turns the sign of its second product
-            by = -right.by if node.op_type == "Sub" else right.by
-            yield Mixture(node, (left, Product(right.node, right.table, right.tensor, right.shape, right.index, by)))
-
-
-def _product(flow: Flow, operand: Operand | None) -> Product | None:
-    """Return a side of a sum as a product of moved data and a table; None where it is none."""
-    if operand is None or not isinstance(operand.value, Data) or math.prod(operand.value.shape) > LARGEST:
-        return None
-    # what was made by a Mul counts as moved from there, through whatever moves lie between
-    node = flow.maker(operand.tensor)
-    if node is None or (node.op_type != "Mul" and operand.value.moved is None):
-        return None
-    index, sign = np.arange(math.prod(operand.value.shape)).reshape(operand.value.shape), None
-    if node.op_type != "Mul" and operand.value.moved is not None:
-        moved = operand.value.moved()
-        node, index, sign = flow.maker(moved.tensor), moved.index, moved.sign
-    if node is None or node.op_type != "Mul" or np.any(index < 0):
-        return None
-    node, factor = _without_scalars(flow, node)
-    parts = None if node is None else _factors(node)
-    if node is None or parts is None:
-        return None
-    product = _traced(flow, node, parts, index, sign)
-    return product if product is None or factor == 1 else replace(product, by=product.by * factor)
-
-
-def _without_scalars(flow: Flow, node: Meeting) -> tuple[Meeting | None, float]:
-    """Return the product behind products by one number, and these numbers multiplied: x-transformers scales by 1."""
-    factor = 1.0
-    found: Meeting | None = node
-    while found is not None and found.op_type == "Mul":
-        scalars = [
-            o for o in found.operands if o is not None and isinstance(o.value, Constant) and not any(o.value.shape)
-        ]
-        others = [o for o in found.operands if o is not None and isinstance(o.value, Data)]
-        numbers = flow.numbers(scalars[0]) if len(scalars) == len(others) == 1 else None
-        if numbers is None:
-            break
-        factor *= float(numbers)
-        found = flow.maker(others[0].tensor)
-    return (found if found is not None and found.op_type == "Mul" else None), factor
-
-
-def _factors(node: Meeting) -> tuple[Operand, Operand] | None:
-    """Return the data and the table that a Mul multiplies."""
-    left, right = (*node.operands, None, None)[:2]
-    if left is None or right is None:
-        return None
-    for data, table in ((left, right), (right, left)):
-        if isinstance(data.value, Data) and not data.value.positional and data.value.moved and _is_table(table):
-            return data, table
+            return side, replace(other, by=-other.by if node.op_type == "Sub" else other.by)
     return None
 
 
-def _is_table(operand: Operand) -> bool:
-    """Tell whether an operand is a float table of several rows and columns."""
-    value = operand.value
-    if not isinstance(value, Constant | Position):
-        return False
-    shape, dtype = (value.array.shape, value.array.dtype) if isinstance(value, Position) else (value.shape, value.dtype)
-    return dtype.name in FLOATS and sum(size > 1 for size in shape) >= 1
+def _of_scaled(flow: Flow, sides: Sides) -> Sides:
+    """Return two products of data that fade with the place of a token, with these scales among their numbers."""
+    node = flow.maker(sides[0].tensor)
+    parts = None if node is None or node.op_type != "Mul" else factors_of(node)
+    if parts is None or not fades(parts[1]):
+        return sides
+    left, right = (with_scale(flow, side) for side in sides)
+    return sides if left is None or right is None or left.tensor != right.tensor else (left, right)
 
 
-def _traced(
-    flow: Flow,
-    node: Meeting,
-    parts: tuple[Operand, Operand],
-    index: NDArray[np.int64],
-    sign: NDArray[np.int8] | None,
-) -> Product | None:
-    """Return a product, each of its elements traced to where it was."""
-    data, table = parts
-    numbers = flow.numbers(table)
-    if numbers is None or not isinstance(data.value, Data) or data.value.moved is None:
-        return None
-    shape = np.broadcast_shapes(data.value.shape, numbers.shape)
-    # every element of the data is traced to where it was before it was moved, and the table goes along
-    moved = data.value.moved()
-    by = np.broadcast_to(numbers.astype(np.float64), shape)
-    by = by if moved.sign is None else by * moved.sign
-    source = np.broadcast_to(moved.index, shape).ravel()[index]
-    by = by.ravel()[index] * (1 if sign is None else sign)
-    origin = flow.run.values.get(moved.tensor)
-    if not isinstance(origin, Data) or np.any(source < 0):
-        return None
-    return Product(node, table, moved.tensor, origin.shape, source, by)
+def _scaled(flow: Flow, mixture: Mixture) -> Mixture:
+    """Return a mixture with the scales by which what it makes is multiplied or divided, and fades with the place."""
+    takers = flow.takers.get(mixture.node.outputs[0], [])
+    if len(takers) != 1 or takers[0].op_type not in ("Mul", "Div") or len(takers[0].operands) != 2:
+        return mixture
+    node = takers[0]
+    data, table = _data_and_table(node)
+    if data is None or table is None or data.tensor != mixture.node.outputs[0] or not fades(table):
+        return mixture
+    out, numbers = flow.run.values.get(node.outputs[0]), flow.numbers(table)
+    shape = mixture.sides[0].index.shape
+    if numbers is None or not isinstance(out, Data) or out.shape != shape:
+        return mixture
+    scale = np.broadcast_to(numbers.astype(np.float64), shape)
+    scale = 1 / scale if node.op_type == "Div" else scale
+    left, right = (replace(side, by=side.by * scale, scales=(*side.scales, table)) for side in mixture.sides)
+    return Mixture(node, (left, right))
+
+
+def _data_and_table(node: Meeting) -> tuple[Operand | None, Operand | None]:
+    """Return what a node multiplies, or divides, and by what: a divisor comes second."""
+    if node.op_type == "Div":
+        return node.operands[0], node.operands[1]
+    return factors_of(node) or (None, None)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Observation, spacing_of_dtype
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.mixtures import Mixture, Product, mixtures
+from posenc_export.read.recognise.mixtures import Mixture, mixtures
+from posenc_export.read.recognise.products import Product
 from posenc_export.read.values import Constant, Position, Run
 
 ROUNDING = ("Cast", "Unsqueeze", "Squeeze", "Identity")
@@ -129,7 +130,7 @@ def _of_one_sum(mixture: Mixture) -> PlaceRotation | None:
     numbers = _without_repeats(own.by[..., second] + 1j * other.by[..., second])
     if numbers is None:
         return None
-    tables = dict.fromkeys(product.table.tensor for product in (own, other))
+    tables = dict.fromkeys(table.tensor for product in (own, other) for table in product.tables)
     layout = _layout(first, second)
     seen = Observation("rotation", numbers, _spacing(own, other), layout=layout, head_dim=shape[-1])
     return PlaceRotation(tuple(tables), seen)
@@ -184,7 +185,7 @@ def _note(known: dict[str, Elements], mixture: Mixture) -> None:
     elements.cosine[places], elements.sine[places] = own.by.ravel(), other.by.ravel()
     elements.partner[places] = other.index.ravel()
     for product in (own, other):
-        elements.tables[product.table.tensor] = None
+        elements.tables |= dict.fromkeys(table.tensor for table in product.tables)
     elements.spacing = max(elements.spacing, _spacing(own, other))
 
 

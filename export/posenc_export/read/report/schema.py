@@ -131,6 +131,7 @@ class ComparedJson(TypedDict):
     agrees: Annotated[bool, Field(description="whether no finding says that they differ")]
     layers: Annotated[int | None, Field(description="of a rotary config: how many layers of the file rotate")]
     of_layers: Annotated[int | None, Field(description="how many layers rotate by that config")]
+    lists: Annotated[tuple[str, ...], Field(description="longrope's lists by which the file and the config turn alike")]
 
 
 class InputJson(TypedDict):

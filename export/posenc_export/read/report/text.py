@@ -76,7 +76,8 @@ def _compared(inspection: Inspection) -> Iterator[str]:
         if one.agrees and one.encodings:
             layers = f", in {_count(one.layers or 0, 'layer')}: by it, {one.of_layers} rotate"
             layers = layers if one.layers != one.of_layers else ""
-            yield f"agrees with {one.file}{so_far}: {_count(one.encodings, 'encoding')} compared{layers}"
+            lists = f", by {' and '.join(one.lists)}" if one.lists else ""
+            yield f"agrees with {one.file}{so_far}: {_count(one.encodings, 'encoding')} compared{lists}{layers}"
         elif one.agrees:
             yield f"nothing to compare with {one.file}: no encoding of this file is of a kind that it has"
 

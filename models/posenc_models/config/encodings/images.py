@@ -20,7 +20,15 @@ STAGES = range(4)
 
 
 def patches(
-    places: KeyOrigin, width: int, name: str, prefix: int, *, when: tuple[If, ...] = (), part: str = "", **more: object
+    places: KeyOrigin,
+    width: int,
+    name: str,
+    prefix: int,
+    *,
+    when: tuple[If, ...] = (),
+    part: str = "",
+    cut: int = 0,
+    **more: object,
 ) -> Row:
     """Return a learned grid of patches, resized to the image bicubically, and the rows of tokens before them.
 
@@ -31,12 +39,13 @@ def patches(
         prefix: rows of tokens before the patches, such as the class token.
         when: conditions on the config.
         part: the name of the encoding, where a model type has several.
+        cut: how many of these rows the model leaves out, as it has no such token.
         more: other parameters of the scheme, and stronger ones.
     """
     parameters = {"d_model": hidden(width), "grid": places, "prefix": prefix, "mode": "bicubic", **more}
     if prefix:  # the scheme's x is the patches alone: it has no place for the rows before them
         parameters["output"] = "rows"
-    return Row("interpolated", parameters, part, when, tables=(name,))
+    return Row("interpolated", parameters, part, when, tables=(name,), cut=cut)
 
 
 def _square(image: int, patch: int, width: int, prefix: int, name: str) -> Row:

@@ -15,6 +15,8 @@ PART_KEYS = ("encoder", "decoder", "text_encoder", "audio_encoder", "question_en
 """Keys of a model's parts; others end in _config."""
 CLASS = "_class_name"
 """The key of a model's class in the configs of diffusers: they say no model type."""
+PARTS = {("vitmatte", "backbone"): "vitdet"}
+"""Model types of parts that say none, and whose class has another name."""
 AXIAL = ("rope_2d", "rope_nd", "dinov3")
 """Schemes of rotary encodings of several axes."""
 
@@ -174,6 +176,8 @@ def _key(model_type: str) -> str:
 
 def _by_name(model_type: str, part: str) -> str:
     """Return the model type of a part that says none: `clip` and `vision` are `clip_vision_model`; "" if unknown."""
+    if (model_type, part) in PARTS:
+        return PARTS[model_type, part]
     first = model_type.replace("-", "_")
     names = (f"{first}_{part}_model", f"{first}_{part}")
     return next((name for name in names if name in ENCODINGS), "")

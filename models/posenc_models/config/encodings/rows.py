@@ -53,6 +53,7 @@ class Row:
         lacks: why no scheme is like it, in words.
         differs: the known difference between scheme and model, and its size: a note in every report.
         returned: further parameters where cosines and sines are returned; with them nothing differs.
+        cut: how many of the first rows of its table the model leaves out: that of a class token that it does not have.
         trained: the scheme where weights are given, for a table that the model's code computes before training.
     """
 
@@ -70,6 +71,7 @@ class Row:
     differs: str = ""
     returned: Mapping[str, object] = field(default_factory=dict)
     trained: str = ""
+    cut: int = 0
 
     def asked_for(self, overrides: Mapping[str, object]) -> "Row":
         """Return the row for what a user asks for, an output or weights; what is given counts before what it says."""

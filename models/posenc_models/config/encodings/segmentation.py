@@ -4,10 +4,12 @@ Some layers see windows, some the whole image; a layer's tables have 2 side - 1 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from posenc_models.config.encodings.images import VIT, patches
 from posenc_models.config.encodings.rows import If, Row, alike, hidden
-from posenc_models.config.keys import Key, KeyOrigin, Made, grid, quotient
+from posenc_models.config.keys import Fixed, Key, KeyOrigin, Made, grid, quotient
+from posenc_models.config.settings import Setting, Settings
 
 Layers = tuple[int, ...]
 COUNT, HEADS = Key("num_hidden_layers", 12), Key("num_attention_heads", 12)
@@ -47,7 +49,7 @@ def _sam(image: int, **more: object) -> tuple[Row, ...]:
     # SamVisionConfig lists the layers of the whole image
     windowed, whole = layers_of(window, of_whole, of_window=False)
     return (
-        patches(grid(image, 16), 768, "pos_embed", 0, when=(absolute,), part="absolute", **more),
+        patches(grid(image, 16), 768, "pos_embed", 0, when=(absolute,), part="absolute", cut=0, **more),
         _relative("window", window, windowed, "layers.*.attn.", relative),
         _relative("global", grid(image, 16), whole, "layers.*.attn.", relative),
     )
@@ -64,10 +66,27 @@ def _vitdet() -> tuple[Row, ...]:
     windowed, whole = layers_of(window, of_windows, of_window=True)
     places = grid(224, 16, "pretrain_image_size")
     return (
-        patches(places, 768, VIT, 1, when=(absolute,), part="absolute"),
+        patches(places, 768, VIT, 1, when=(absolute,), part="absolute", cut=1),
         _relative("window", window, windowed, "layer.*.attention.", relative),
         _relative("global", grid(224, 16), whole, "layer.*.attention.", relative),
     )
+
+
+@dataclass(frozen=True)
+class Named:
+    """Whether a config has a config of its own under a key."""
+
+    key: str
+
+    def read(self, config: Settings, absent: str) -> Setting:
+        """Return whether it is there."""
+        return Setting(isinstance(config.content.get(self.key), dict), config.path_of(self.key))
+
+
+def _vitmatte() -> Row:
+    """Return ViTMatte of a config that names no backbone: its class takes ViTDet as it is by default."""
+    unnamed = If(Named("backbone_config"), (False,))
+    return patches(Fixed((14, 14)), 768, VIT, 1, when=(unnamed,), cut=1, d_model=Fixed(768))
 
 
 def _seggpt() -> tuple[Row, ...]:
@@ -101,5 +120,6 @@ SEGMENTATION: Mapping[str, tuple[Row, ...]] = {
     **alike("deepseek_ocr2_sam_vision_model unlimited_ocr_sam_vision_model", *_sam(1024, antialias=True)),
     **alike("sam sam_hq", _prompt()),
     "vitdet": _vitdet(),
+    "vitmatte": (_vitmatte(),),
     "seggpt": _seggpt(),
 }

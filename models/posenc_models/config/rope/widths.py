@@ -54,9 +54,19 @@ def rotary_dim_of(config: RotaryConfig) -> Setting | None:
     text, widths = config.text, config.text.absent.get("widths")
     takes = not isinstance(widths, list) or "rotary_dim" in widths
     rotary_dim = text.nonempty("rotary_dim") if takes else None
+    # MiniMax-M2's class makes a share of the number, where no share is written
+    if rotary_dim is not None and isinstance(widths, list) and _written_share(config) is not None:
+        return None
     if rotary_dim is None and config.defaults.rotary_dim is not None:
         return config.default(config.defaults.rotary_dim)
     return None if rotary_dim is None else Setting(rotary_dim.whole(), rotary_dim.path)
+
+
+def _written_share(config: RotaryConfig) -> Setting | None:
+    """Return the share of a head that is rotated, where a config says it and the model's class takes one."""
+    if not isinstance(config.text.absent.get("shares"), list):
+        return None
+    return config.rope.first(*PARTIAL_KEYS) or config.text.first(SHARE)
 
 
 def is_rotated_apart(config: RotaryConfig) -> bool:
