@@ -107,9 +107,9 @@ def main() -> None:
     columns = ("file", *(f"tokens/s after {past:,}" for past in PASTS), f"prompt of {PREFILL}, ms", "off float32")
     today, runtime = datetime.date.today().isoformat(), version("onnxruntime-gpu")
     text = (
-        f"Measured on {today} with onnxruntime {runtime}, 8 layers of 512 with random weights, one thread, CPU time, by "
-        "turns, on cores that did other work, too. The last column is the largest difference of a logit, as a share "
-        f"of the largest one.\n\n{table(columns, rows)}\n"
+        f"Measured on {today} with onnxruntime {runtime}: 8 layers of 512 with random weights, one thread, CPU time, "
+        "by turns, on cores that did other work, too. The last column is the largest difference of a logit, as a "
+        f"share of the largest one.\n\n{table(columns, rows)}\n"
     )
     print(text)
     if "--write" in sys.argv:
