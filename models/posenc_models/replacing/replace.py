@@ -90,11 +90,15 @@ def replace_rotary(
         raise
 
 
+SETTINGS = ("config", "layer_types", "mrope_section")
+"""What models read of their rotary modules: which is for which layer, and how many positions a token has."""
+
+
 def _put(model: nn.Module, modules: Mapping[str, nn.Module | HfModule]) -> None:
     for name, module in modules.items():
         parent, _, attribute = name.rpartition(".")
         before = getattr(model.get_submodule(parent), attribute)
-        for said in ("config", "layer_types"):  # some models look there which module is for which layer
+        for said in SETTINGS:
             if hasattr(before, said) and not hasattr(module, said):
                 setattr(module, said, getattr(before, said))
         setattr(model.get_submodule(parent), attribute, module.train(model.training))

@@ -30,7 +30,7 @@ from posenc_models.whole.tasks import (
     Task,
     all_tasks,
     architecture_of,
-    has_several_positions,
+    positions_of_token,
     task_of,
     what_reads,
     written_of,
@@ -65,6 +65,7 @@ PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
 """What ports are described by where a config does not say it."""
+NUMERALS = {3: "three", 4: "four"}
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
@@ -258,7 +259,8 @@ class ModelFolder:
         if self.quantize is not None:
             round_linear(model, self.quantize)
         if self.task.kind == "scenes":
-            several = ", whose tokens have three positions each" * has_several_positions(_said(model))
+            count = positions_of_token(_said(model))
+            several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
         if self.part:
             encoder = model.get_encoder()
@@ -781,7 +783,8 @@ def _filled(text: str, said: Mapping[str, Any], positions: int | None) -> str:
     """Return the rest of a port's text with what the config says; nothing where it says that there are none of them."""
     size = said.get("image_size")
     height, width = (size if isinstance(size, Sequence) else (size, size)) if size is not None else (None, None)
-    sections = "3, " * has_several_positions(said)
+    count = positions_of_token(said)
+    sections = f"{count}, " * (count > 1)
     values = {**DEFAULTS, **said, "height": height, "width": width, "sections": sections}
     if any(values.get(name) == 0 for name in _names_in(text)):
         return ""

@@ -21,6 +21,8 @@ TAKEN = {
     "Wav2Vec2Model": "feature-extraction",
     "ViTModel": "image-feature-extraction",
     "LlamaForCausalLM": "text-generation",
+    "SwitchTransformersForConditionalGeneration": "text2text-generation",
+    "HunYuanVLForConditionalGeneration": "text-generation",
 }
 BY_CONFIG = {
     "BartForSequenceClassification": "of models with an encoder, a decoder and vocab_size .* writes text2text-gener",
@@ -43,6 +45,9 @@ BY_CLASS = {
     "ResNetModel": "it takes pixel_values, and --model writes models that take input_ids$",
     "BrosForTokenClassification": "You have to specify bbox.*; it takes bbox, bbox_first_token_mask, too$",
     "BarkModel": "it takes input.*, and --model writes models that take input_ids$",
+    "FunnelBaseModel": "it takes texts of 5 tokens and more, and --model writes models that take any$",
+    "MiniCPMV4_7VisionModel": "it does not answer without target_sizes, and --model gives pixel_values$",
+    "TvpModel": "it does not answer without pixel_values, and --model gives input_ids, attention_mask$",
 }
 OURS = re.compile(r"AttributeError: |KeyError|object has no attribute|mat1 and mat2|must be specified")
 """What speaks of a call that nobody made."""
