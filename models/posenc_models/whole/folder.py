@@ -17,6 +17,7 @@ from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
+from posenc_models.whole.heads import has_headless
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     CONDITIONAL_GENERATION,
@@ -58,6 +59,8 @@ DEQUANTIZED = ("mxfp4",)
 PAIR_OF_MODELS = "EncoderDecoderModel"
 ROOM_FOR_MORE = 10_000_000
 """Numbers that a model may have beyond twice those of its weights."""
+FEATURES = "feature-extraction"
+"""The task for hidden states."""
 HIDDEN_STATES = "a vector for each token"
 NAMED = 4
 """Weights that a line names."""
@@ -208,7 +211,7 @@ class ModelFolder:
         edge = max((window + 16 for window in windows if window <= WIDEST), default=0)
         if self.task.kind == "sounds":
             # a length counts samples, of which a place of the network takes many
-            edge = PLACES * _receptive_field(self.config["conv_kernel"], self.config["conv_stride"])
+            edge = PLACES * _receptive_field(self.config)
             return max(USUAL_LENGTH, edge)
         positions = _positions(said) or WIDEST
         # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
@@ -434,7 +437,7 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
 
 def _not_exported(name: str, config: Mapping[str, Any]) -> str:
     """Return a line on a class that none of the tasks is for: what is exported of models with such a config."""
-    written, reads, kind = written_of(config), what_reads(config), config["model_type"]
+    written, reads = written_of(config), what_reads(config)
     if not has_class(name):
         return f"no task is known for {name}: give --task, one of {', '.join(written or TASKS)}"
     if not reads:
@@ -442,9 +445,9 @@ def _not_exported(name: str, config: Mapping[str, Any]) -> str:
         stacks = "is of an encoder and a decoder, and " * (config.get("is_encoder_decoder") is True)
         return f"{name} is not exported: its config.json {stacks}has no key that says what goes in ({keys})"
     listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
-    of_text = "vocab_size" in config and not {"image_size", "num_channels"} & set(config)
-    headless = kind in types_of("AutoModel") and of_text and "feature-extraction" in written
-    advice = "; --task feature-extraction tries it without its head, for its hidden states" * headless
+    main = next(iter(task_of(FEATURES, config).inputs))
+    headless = FEATURES in written and has_headless(name, config, main)
+    advice = f"; --task {FEATURES} tries it without its head, for its hidden states" * headless
     return f"{name} is not exported: of {reads} --model writes {listed}{advice}"
 
 
@@ -631,7 +634,9 @@ def _more(names: Sequence[object]) -> str:
 
 
 def _has_experts(config: Mapping[str, Any]) -> bool:
-    return any("experts" in key for key in config)
+    """Return whether a model, or the text of one, has experts."""
+    text = config.get("text_config")
+    return any("experts" in key for key in (*config, *(text if isinstance(text, Mapping) else ())))
 
 
 def _code_of_its_own(folder: ModelFolder, model: nn.Module) -> list[str]:
@@ -687,7 +692,7 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if folder.task.encoder:
-        states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
+        states = torch.zeros(1, 2, _said(model)["hidden_size"], dtype=model.dtype)
         model_layers = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
     else:
         model_layers = call(input_ids=ids)
@@ -765,16 +770,16 @@ def _said(model: Any) -> dict[str, Any]:
     of_images = {key: size for key, size in sizes.items() if size is not None}
     said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
-        said["receptive_field"] = _receptive_field(said["conv_kernel"], said["conv_stride"])
+        said["receptive_field"] = _receptive_field(said)
     if said.get("max_source_positions"):
         said["frames"] = 2 * said["max_source_positions"]  # two of them make a place
     return said
 
 
-def _receptive_field(kernels: Sequence[int], strides: Sequence[int]) -> int:
-    """Return how many samples the first output of a stack of convolutions depends on."""
-    field = 1
-    for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
+def _receptive_field(config: Mapping[str, Any]) -> int:
+    """Return how many samples the first output of a stack of convolutions depends on; SEW squeezes several into one."""
+    field: int = config.get("squeeze_factor", 1)
+    for kernel, stride in zip(reversed(config["conv_kernel"]), reversed(config["conv_stride"]), strict=True):
         field = (field - 1) * stride + kernel
     return field
 

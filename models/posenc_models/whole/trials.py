@@ -138,17 +138,17 @@ def _missed(error: Exception, others: Sequence[str]) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    """Return an error in words: what it says, where that is for people, or else where it was raised."""
+    """Return an error in words: what it says, where that is for people, or else where it was raised, and no more."""
     kind = type(error).__name__
     if isinstance(error, SPOKEN) and str(error).strip() and "to unpack" not in str(error):
         return f"{kind}: {str(error).strip().splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((one for one in reversed(frames) if _is_of_models(one.filename)), frames[-1])
-    return f"{kind} in {Path(frame.filename).name}, line {frame.lineno}"
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
 
 
 def _is_of_models(file: str) -> bool:
-    return "transformers" in Path(file).parts
+    return Path(file).parts[-4:-2] == ("transformers", "models")
 
 
 def _advice(error: Exception) -> str:
