@@ -74,6 +74,8 @@ def replace_rotary(
         raise ValueError(
             f"{type(model).__name__} {reason}: expected a transformers model, or one of diffusers, that holds one"
         )
+    for name in theirs:
+        _check_whole_positions(model, name)
     ours = {id(m): _replacement(name, m, spec, rows if fusible else 0) for name, m in theirs.items()}
     said = {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
     swap = partial(_put, model, {name: ours[id(m)].module for name, m in theirs.items()})
@@ -88,6 +90,13 @@ def replace_rotary(
     except ValueError:
         _put(model, theirs)
         raise
+
+
+def _check_whole_positions(model: nn.Module, name: str) -> None:
+    """Raise ValueError where a rotary module is called at fractions, which its layer keeps: ours take whole numbers."""
+    positions = getattr(model.get_submodule(name.rpartition(".")[0]), "position_ids", None)
+    if isinstance(positions, torch.Tensor) and positions.is_floating_point():
+        raise ValueError(f"{name} is called at fractions of positions, and ours takes whole ones: expected whole ones")
 
 
 SETTINGS = ("config", "layer_types", "mrope_section")

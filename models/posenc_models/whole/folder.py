@@ -550,8 +550,10 @@ def _leave_out_towers(model: nn.Module) -> None:
     """Put nothing in the place of what reads images and sounds: its weights would be copied with the others."""
     from posenc_models.whole.modules import Placeholder
 
-    for name in [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]:
-        model.set_submodule(name, Placeholder())
+    towers = [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]
+    for name in towers:
+        if not any(name.startswith(f"{other}.") for other in towers):  # a tower may stand in another
+            model.set_submodule(name, Placeholder())
 
 
 @contextmanager

@@ -28,7 +28,7 @@ FOLLOWING = (
 DEPTHS = ("layer", "depth", "block")
 NO_DEPTHS = (
     *("size", "dim", "interval", "type", "feat_extract", "period", "offset", "freq", "every", "step", "ratio"),
-    *("idx", "index", "multiplier"),
+    *("idx", "index", "multiplier", "encoder_blocks"),
 )
 SHARED, ASSISTANT = {"num_kv_shared_layers": 0}, {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 0}
 FITTING: Mapping[str, Mapping[str, Any]] = {
@@ -55,6 +55,8 @@ FITTING: Mapping[str, Mapping[str, Any]] = {
     "lfm2": {"layer_types": ["conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"], "num_hidden_layers": 2},
+    "hrm_text": {"num_hidden_layers": 16},
+    "recurrent_gemma": {"num_hidden_layers": 3},
     "bamba": {"attn_layer_indices": [1]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "zamba": {"layers_block_type": ["linear_attention", "hybrid"] * 2, "num_hidden_layers": 4},

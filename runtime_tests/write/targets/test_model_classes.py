@@ -26,6 +26,8 @@ TAKEN = {
     "LlamaForCausalLM": "text-generation",
     "SwitchTransformersForConditionalGeneration": "text2text-generation",
     "HunYuanVLForConditionalGeneration": "text-generation",
+    "T5GemmaForConditionalGeneration": "text2text-generation",
+    "Sam3ViTModel": "image-feature-extraction",
     "SEWForCTC": "automatic-speech-recognition",
     "DeepseekOcr2ForConditionalGeneration": "text-generation",
 }
