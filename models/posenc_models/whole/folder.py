@@ -444,6 +444,8 @@ def _not_exported(name: str, config: Mapping[str, Any]) -> str:
         keys = ", ".join(dict.fromkeys(READS.values()))
         stacks = "is of an encoder and a decoder, and " * (config.get("is_encoder_decoder") is True)
         return f"{name} is not exported: its config.json {stacks}has no key that says what goes in ({keys})"
+    if set(PARTS) & set(config):  # the text of several models is written by the name of its class
+        written |= written_of({**config, "architectures": [CONDITIONAL_GENERATION]})
     listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
     main = next(iter(task_of(FEATURES, config).inputs))
     headless = FEATURES in written and has_headless(name, config, main)
@@ -768,8 +770,8 @@ def _said(model: Any) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
     vision = getattr(model.config, "vision_config", None)
-    sizes = {key: getattr(vision, key, None) for key in ("image_size", "num_channels")}
-    of_images = {key: size for key, size in sizes.items() if size is not None}
+    sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
+    of_images = {key: size for key, size in sizes if size is not None}
     said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
         said["receptive_field"] = _receptive_field(said)

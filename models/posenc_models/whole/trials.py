@@ -49,9 +49,7 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
         inputs = _listed([name for name in takes if not CHOICES.fullmatch(name)] or list(every))
         if chosen:
             raise ValueError(f"{title} takes {inputs}, not {names[0]}: it is no model for {task}")
-        raise ValueError(
-            f"{title} is not exported: {it} takes {inputs}, and --model writes models that take {names[0]}"
-        )
+        raise ValueError(f"{title} is not exported: {it} takes {inputs}, and for {task} --model gives {names[0]}")
     if missing := [name for name, one in takes.items() if one.default is one.empty and name not in names]:
         raise ValueError(
             f"{title} is not exported: {it} does not answer without {_listed(missing)}, and for {task} --model gives "
