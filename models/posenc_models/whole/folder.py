@@ -701,7 +701,10 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
     else:
         model_layers = call(input_ids=ids)
     if not model_layers:
-        raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
+        encodes = ", as is_decoder is false in its config" * (getattr(model.config, "is_decoder", None) is False)
+        raise ValueError(
+            f"{type(model).__name__} caches no keys and values{encodes}: --model takes models whose layers all do"
+        )
     rule = "--model takes models whose layers cache the keys and values of each token, and nothing else"
     for number, layer in enumerate(model_layers):
         held = _tensors(vars(layer))

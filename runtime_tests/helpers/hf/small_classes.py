@@ -34,7 +34,7 @@ SHARED, ASSISTANT = {"num_kv_shared_layers": 0}, {"num_kv_shared_layers": 2, "hi
 FITTING: Mapping[str, Mapping[str, Any]] = {
     "bit": {"num_groups": 4},
     "cvt": {"depth": [1, 2, 3]},
-    "efficientnet": {"hidden_dim": 2560},
+    "efficientnet": {"width_coefficient": 0.25, "image_size": 64},
     "efficientloftr": {"hidden_size": 32, "out_features": [8, 8, 16, 32], "stage_num_blocks": [1, 1, 1, 1]},
     "emu3": {"vocabulary_map": {"<|extra_200|>": 40, "<image>": 41, "<|visual token 000000|>": 42}},
     "blip-2": {"image_token_index": 41},
@@ -299,7 +299,7 @@ def with_sections(small: dict[str, Any], kind: str) -> dict[str, Any]:
     rope = small.get("rope_parameters")
     usual = DEFAULTS[kind].sections if kind in DEFAULTS else ()
     sections = (rope.get("mrope_section") if isinstance(rope, Mapping) else None) or usual
-    if not sections or not isinstance(rope, Mapping):
+    if not sections or not isinstance(rope, Mapping) or any(isinstance(one, Mapping) for one in rope.values()):
         return small
     head = small.get("head_dim") or small["hidden_size"] // small["num_attention_heads"]
     pairs = int(head * rope.get("partial_rotary_factor", 1)) // 2

@@ -1,5 +1,6 @@
 """Classes of transformers that are taken, and the line with which others are refused: small models at random."""
 
+import json
 import re
 from pathlib import Path
 
@@ -110,6 +111,15 @@ def test_no_advice_is_given_where_transformers_is_not_installed(monkeypatch: pyt
     assert has_headless("BertForMultipleChoice", config, "input_ids")
     monkeypatch.setattr(heads, "class_of", lambda auto, kind: "")
     assert not has_headless("BertForMultipleChoice", config, "input_ids")
+
+
+def test_an_encoder_with_a_head_for_texts_says_what_makes_it_a_decoder(tmp_path: Path) -> None:
+    save("BertLMHeadModel", 8, tmp_path)
+    found = answer("BertLMHeadModel", "bert", tmp_path)
+    assert found.line.startswith("BertLMHeadModel caches no keys and values, as is_decoder is false in its config: ")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")), "is_decoder": True}))
+    assert answer("BertLMHeadModel", "bert", tmp_path).task == "text-generation"
 
 
 def test_a_decoder_that_pools_by_padding_needs_its_token(tmp_path: Path) -> None:
