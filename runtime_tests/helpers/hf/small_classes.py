@@ -52,6 +52,7 @@ FITTING: Mapping[str, Mapping[str, Any]] = {
     "llama4_vision_model": {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512},
     "mlcd_vision_model": {"hidden_size": 128, "num_attention_heads": 2},
     "textnet": {"stem_out_channels": 8},
+    "inkling2": {"quantization_config": None},
     "lfm2": {"layer_types": ["conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"], "num_hidden_layers": 2},
