@@ -47,7 +47,7 @@ FITTING: Mapping[str, Mapping[str, Any]] = {
     "granite4_vision": {"deepstack_layer_map": [[0, 0]], "spatial_target_layers": [1], "downsample_rate": "1/2"},
     "molmo2": {"adapter_config": {"vision_feature_layer": [0, 1]}},
     "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
-    "wav2vec2-bert": {"vocab_size": WORDS},
+    **dict.fromkeys(("wav2vec2-bert", "wav2vec2-conformer"), {"vocab_size": WORDS}),
     "step3p5": {"sliding_window": 16},
     "llama4_vision_model": {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512},
     "mlcd_vision_model": {"hidden_size": 128, "num_attention_heads": 2},
