@@ -429,8 +429,8 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
         raise ValueError(_not_exported(name, config))
     if chosen.kind == "pairs" and (types := types_of(chosen.auto)) and config["model_type"] not in types:
         raise ValueError(
-            f"{name} is not exported: it does not compare texts with images ({chosen.auto} has no such type); of texts "
-            f"and images --model writes {chosen.name}, and the text of ...{CONDITIONAL_GENERATION}"
+            f"{name} is not exported: of texts and images --model writes the types that {chosen.auto} has "
+            f"({chosen.name}), and the text of ...{CONDITIONAL_GENERATION}"
         )
     return chosen
 

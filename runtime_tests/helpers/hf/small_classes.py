@@ -34,7 +34,7 @@ SHARED, ASSISTANT = {"num_kv_shared_layers": 0}, {"num_kv_shared_layers": 2, "hi
 FITTING: Mapping[str, Mapping[str, Any]] = {
     "bit": {"num_groups": 4},
     "cvt": {"depth": [1, 2, 3]},
-    "efficientnet": {"width_coefficient": 0.25, "image_size": 64},
+    **{kind: {"width_coefficient": 0.25, "image_size": 64} for kind in ("efficientnet", "align_vision_model")},
     "efficientloftr": {"hidden_size": 32, "out_features": [8, 8, 16, 32], "stage_num_blocks": [1, 1, 1, 1]},
     "emu3": {"vocabulary_map": {"<|extra_200|>": 40, "<image>": 41, "<|visual token 000000|>": 42}},
     "blip-2": {"image_token_index": 41},
@@ -47,7 +47,7 @@ FITTING: Mapping[str, Mapping[str, Any]] = {
     "granite4_vision": {"deepstack_layer_map": [[0, 0]], "spatial_target_layers": [1], "downsample_rate": "1/2"},
     "molmo2": {"adapter_config": {"vision_feature_layer": [0, 1]}},
     "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
-    **dict.fromkeys(("wav2vec2-bert", "wav2vec2-conformer"), {"vocab_size": WORDS}),
+    **{kind: {"vocab_size": WORDS} for kind in ("wav2vec2-bert", "wav2vec2-conformer")},
     "step3p5": {"sliding_window": 16},
     "llama4_vision_model": {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512},
     "mlcd_vision_model": {"hidden_size": 128, "num_attention_heads": 2},

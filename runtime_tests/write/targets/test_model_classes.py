@@ -42,7 +42,8 @@ BY_CONFIG = {
     "RTDetrModel": "its config.json is of an encoder and a decoder, and has no key that says what goes in",
     "Blip2ForImageTextRetrieval": r"zero-shot-image-cl.* \(\.\.\.Model\), text-generation \(\.\.\.ForConditional.*\)$",
     "SamModel": r"is several models in one \(vision_config, .*mask_decoder_config.*\): --model takes models of one",
-    "Gemma3Model": r"it does not compare texts with images \(AutoModelForZeroShotImageClassification has no such type",
+    "Gemma3Model": "of texts and images --model writes the types that AutoModelForZeroShotImageClassification has",
+    "Aimv2Model": "of texts and images --model writes the types that AutoModelForZeroShotImageClassification has",
 }
 BY_CLASS = {
     "BlipForConditionalGeneration": "it does not answer without pixel_values, and for text-generation --model gives",
