@@ -53,7 +53,7 @@ BY_CLASS = {
     "Siglip2Model": "its config says no image_size, which pixel_values has$",
     "CanineModel": "its config says no vocab_size, which input_ids has$",
     "ResNetModel": "it takes pixel_values, and for feature-extraction --model gives input_ids$",
-    "FuyuModel": r"a call with pixel_values, .* \(ValueError: You must specify exactly one of input_ids",
+    "FuyuModel": r"a call with pixel_values fails .* \(ValueError: You must specify exactly one of input_ids",
     "BrosForTokenClassification": "You have to specify bbox.*; it takes bbox, bbox_first_token_mask, too$",
     "BarkModel": "it takes input.*, and for feature-extraction --model gives input_ids$",
     "DiaForConditionalGeneration": r"a call with decoder_input_ids, .* fails in its code \(modeling_dia.py, line",
