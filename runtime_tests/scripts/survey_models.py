@@ -29,7 +29,9 @@ from posenc_export.common.markdown import table
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "model-classes.md"
 PART = "surveyed"
-OURS = re.compile(r"CRASH|AttributeError|KeyError|mat1 and mat2|object has no attribute|module itself fails")
+OURS = re.compile(
+    r"CRASH|(Attribute|Key|Index|Type|Runtime)Error|mat1 and mat2|object has no attribute|module itself fails"
+)
 """Words that no refusal may have: they speak of a call that nobody made."""
 
 
@@ -49,12 +51,12 @@ def gather(wanted: Sequence[str], kept: Path | None) -> Iterator[Answer]:
 def reason(answer: Answer) -> str:
     """Return a refusal without what is the class's own: its name, what it takes, and lines of code."""
     line = re.sub(rf"\b{re.escape(answer.title)}\b", "CLASS", answer.line).replace("FOLDER: ", "")
-    line = re.sub(r"layer \d+", "layer N", re.sub(r"\(Runtime\w+ in .*?\)", "(RuntimeError)", line))
-    line = re.sub(r" in [a-z_0-9]+\.py, line \d+", "", re.sub(r"; it takes .*, too", "", line))
-    line = re.sub(r"(it|its encoder) takes .*?, and --model", r"\1 takes other inputs, and --model", line)
+    line = re.sub(r"layer \d+", "layer N", re.sub(r"\([a-z_0-9]+\.py, line \d+\)", "(FILE, line N)", line))
+    line = re.sub(r"; it takes .*, too", "", line)
+    line = re.sub(r"(it|its encoder) takes (?!texts).*?, and for", r"\1 takes other inputs, and for", line)
     line = re.sub(r"\((\w+_config)(, \w+_config)*\)", "(...)", re.sub(r"shapes .*", "shapes ...", line))
     line = re.sub(r"it answers .*?, and not", "it answers other tensors, and not", line)
-    line = re.sub(r"does not answer without .*?, and for", "does not answer without more inputs, and for", line)
+    line = re.sub(r"does not answer without .*?, and (for|--)", r"does not answer without more inputs, and \1", line)
     return re.sub(r"caches [\w, ]+ beside", "caches more beside", line)
 
 
@@ -75,7 +77,11 @@ def summary(found: Sequence[Answer]) -> str:
     ours = [one for one in refused if OURS.search(one.line)]
     libraries = ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch"))
     counts = Counter(one.stage for one in refused)
-    absent_words = f" No small model could be made of {len(absent)} more: {', '.join(one.title for one in absent)}."
+    libraries_lacking = sum("requires the" in one.line or "No module named" in one.line for one in absent)
+    absent_words = (
+        f" No small model could be made of {len(absent)} more, of {libraries_lacking} for want of a library: "
+        f"{', '.join(one.title for one in absent)}."
+    )
     return (
         f"Measured on {datetime.date.today().isoformat()} with {libraries}: of {len(classes()):,} classes, "
         f"{len(found):,} were asked about. {len(taken)} are taken, and {len(refused)} are refused, {counts['load']} of "

@@ -74,6 +74,8 @@ def replace_rotary(
         raise ValueError(
             f"{type(model).__name__} {reason}: expected a transformers model, or one of diffusers, that holds one"
         )
+    for name in theirs:
+        _check_whole_positions(model, name)
     ours = {id(m): _replacement(name, m, spec, rows if fusible else 0) for name, m in theirs.items()}
     said = {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
     swap = partial(_put, model, {name: ours[id(m)].module for name, m in theirs.items()})
@@ -90,11 +92,22 @@ def replace_rotary(
         raise
 
 
+def _check_whole_positions(model: nn.Module, name: str) -> None:
+    """Raise ValueError where a rotary module is called at fractions, which its layer keeps: ours take whole numbers."""
+    positions = getattr(model.get_submodule(name.rpartition(".")[0]), "position_ids", None)
+    if isinstance(positions, torch.Tensor) and positions.is_floating_point():
+        raise ValueError(f"{name} is called at fractions of positions, and ours takes whole ones: expected whole ones")
+
+
+SETTINGS = ("config", "layer_types", "mrope_section")
+"""What models read of their rotary modules: which is for which layer, and how many positions a token has."""
+
+
 def _put(model: nn.Module, modules: Mapping[str, nn.Module | HfModule]) -> None:
     for name, module in modules.items():
         parent, _, attribute = name.rpartition(".")
         before = getattr(model.get_submodule(parent), attribute)
-        for said in ("config", "layer_types"):  # some models look there which module is for which layer
+        for said in SETTINGS:
             if hasattr(before, said) and not hasattr(module, said):
                 setattr(module, said, getattr(before, said))
         setattr(model.get_submodule(parent), attribute, module.train(model.training))

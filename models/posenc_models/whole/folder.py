@@ -17,6 +17,7 @@ from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
+from posenc_models.whole.heads import has_headless
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     CONDITIONAL_GENERATION,
@@ -30,7 +31,7 @@ from posenc_models.whole.tasks import (
     Task,
     all_tasks,
     architecture_of,
-    has_several_positions,
+    positions_of_token,
     task_of,
     what_reads,
     written_of,
@@ -58,6 +59,8 @@ DEQUANTIZED = ("mxfp4",)
 PAIR_OF_MODELS = "EncoderDecoderModel"
 ROOM_FOR_MORE = 10_000_000
 """Numbers that a model may have beyond twice those of its weights."""
+FEATURES = "feature-extraction"
+"""The task for hidden states."""
 HIDDEN_STATES = "a vector for each token"
 NAMED = 4
 """Weights that a line names."""
@@ -65,6 +68,7 @@ PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
 """What ports are described by where a config does not say it."""
+NUMERALS = {3: "three", 4: "four"}
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
@@ -214,7 +218,7 @@ class ModelFolder:
         edge = max((window + 16 for window in windows if window <= WIDEST), default=0)
         if self.task.kind == "sounds":
             # a length counts samples, of which a place of the network takes many
-            edge = PLACES * _receptive_field(self.config["conv_kernel"], self.config["conv_stride"])
+            edge = PLACES * _receptive_field(self.config)
             return max(USUAL_LENGTH, edge)
         positions = _positions(said) or WIDEST
         # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
@@ -265,7 +269,8 @@ class ModelFolder:
         if self.quantize is not None:
             round_linear(model, self.quantize)
         if self.task.kind == "scenes":
-            several = ", whose tokens have three positions each" * has_several_positions(_said(model))
+            count = positions_of_token(_said(model))
+            several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
         if self.part:
             encoder = model.get_encoder()
@@ -431,25 +436,27 @@ def _task_of(path: Path, config: Mapping[str, Any]) -> Task:
         raise ValueError(_not_exported(name, config))
     if chosen.kind == "pairs" and (types := types_of(chosen.auto)) and config["model_type"] not in types:
         raise ValueError(
-            f"{name} is not exported: it does not compare texts with images ({chosen.auto} has no such type); of texts "
-            f"and images --model writes {chosen.name}, and the text of ...{CONDITIONAL_GENERATION}"
+            f"{name} is not exported: of texts and images --model writes the types that {chosen.auto} has "
+            f"({chosen.name}), and the text of ...{CONDITIONAL_GENERATION}"
         )
     return chosen
 
 
 def _not_exported(name: str, config: Mapping[str, Any]) -> str:
     """Return a line on a class that none of the tasks is for: what is exported of models with such a config."""
-    written, reads, kind = written_of(config), what_reads(config), config["model_type"]
+    written, reads = written_of(config), what_reads(config)
     if not has_class(name):
         return f"no task is known for {name}: give --task, one of {', '.join(written or TASKS)}"
     if not reads:
         keys = ", ".join(dict.fromkeys(READS.values()))
         stacks = "is of an encoder and a decoder, and " * (config.get("is_encoder_decoder") is True)
         return f"{name} is not exported: its config.json {stacks}has no key that says what goes in ({keys})"
+    if set(PARTS) & set(config):  # the text of several models is written by the name of its class
+        written |= written_of({**config, "architectures": [CONDITIONAL_GENERATION]})
     listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
-    of_text = "vocab_size" in config and not {"image_size", "num_channels"} & set(config)
-    headless = kind in types_of("AutoModel") and of_text and "feature-extraction" in written
-    advice = "; --task feature-extraction tries it without its head, for its hidden states" * headless
+    main = next(iter(task_of(FEATURES, config).inputs))
+    headless = FEATURES in written and has_headless(name, config, main)
+    advice = f"; --task {FEATURES} tries it without its head, for its hidden states" * headless
     return f"{name} is not exported: of {reads} --model writes {listed}{advice}"
 
 
@@ -552,8 +559,10 @@ def _leave_out_towers(model: nn.Module) -> None:
     """Put nothing in the place of what reads images and sounds: its weights would be copied with the others."""
     from posenc_models.whole.modules import Placeholder
 
-    for name in [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]:
-        model.set_submodule(name, Placeholder())
+    towers = [name for name, _ in model.named_modules() if name.rpartition(".")[2] in TOWERS]
+    for name in towers:
+        if not any(name.startswith(f"{other}.") for other in towers):  # a tower may stand in another
+            model.set_submodule(name, Placeholder())
 
 
 @contextmanager
@@ -636,7 +645,9 @@ def _more(names: Sequence[object]) -> str:
 
 
 def _has_experts(config: Mapping[str, Any]) -> bool:
-    return any("experts" in key for key in config)
+    """Return whether a model, or the text of one, has experts."""
+    text = config.get("text_config")
+    return any("experts" in key for key in (*config, *(text if isinstance(text, Mapping) else ())))
 
 
 def _code_of_its_own(folder: ModelFolder, model: nn.Module) -> list[str]:
@@ -692,12 +703,15 @@ def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if folder.task.encoder:
-        states = torch.zeros(1, 2, model.config.hidden_size, dtype=model.dtype)
+        states = torch.zeros(1, 2, _said(model)["hidden_size"], dtype=model.dtype)
         model_layers = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
     else:
         model_layers = call(input_ids=ids)
     if not model_layers:
-        raise ValueError(f"{type(model).__name__} caches no keys and values: --model takes models whose layers all do")
+        encodes = ", as is_decoder is false in its config" * (getattr(model.config, "is_decoder", None) is False)
+        raise ValueError(
+            f"{type(model).__name__} caches no keys and values{encodes}: --model takes models whose layers all do"
+        )
     rule = "--model takes models whose layers cache the keys and values of each token, and nothing else"
     for number, layer in enumerate(model_layers):
         held = _tensors(vars(layer))
@@ -766,20 +780,20 @@ def _said(model: Any) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
     vision = getattr(model.config, "vision_config", None)
-    sizes = {key: getattr(vision, key, None) for key in ("image_size", "num_channels")}
-    of_images = {key: size for key, size in sizes.items() if size is not None}
+    sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
+    of_images = {key: size for key, size in sizes if size is not None}
     said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
-        said["receptive_field"] = _receptive_field(said["conv_kernel"], said["conv_stride"])
+        said["receptive_field"] = _receptive_field(said)
     if said.get("max_source_positions"):
         said["frames"] = 2 * said["max_source_positions"]  # two of them make a place
     return said
 
 
-def _receptive_field(kernels: Sequence[int], strides: Sequence[int]) -> int:
-    """Return how many samples the first output of a stack of convolutions depends on."""
-    field = 1
-    for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
+def _receptive_field(config: Mapping[str, Any]) -> int:
+    """Return how many samples the first output of a stack of convolutions depends on; SEW squeezes several into one."""
+    field: int = config.get("squeeze_factor", 1)
+    for kernel, stride in zip(reversed(config["conv_kernel"]), reversed(config["conv_stride"]), strict=True):
         field = (field - 1) * stride + kernel
     return field
 
@@ -788,7 +802,8 @@ def _filled(text: str, said: Mapping[str, Any], positions: int | None) -> str:
     """Return the rest of a port's text with what the config says; nothing where it says that there are none of them."""
     size = said.get("image_size")
     height, width = (size if isinstance(size, Sequence) else (size, size)) if size is not None else (None, None)
-    sections = "3, " * has_several_positions(said)
+    count = positions_of_token(said)
+    sections = f"{count}, " * (count > 1)
     values = {**DEFAULTS, **said, "height": height, "width": width, "sections": sections}
     if any(values.get(name) == 0 for name in _names_in(text)):
         return ""

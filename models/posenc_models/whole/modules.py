@@ -145,10 +145,13 @@ def heads_shared() -> Iterator[None]:
 
 
 def states_of_encoder(states: Tensor) -> Any:
-    """Return states as an encoder gives them: some decoders take them by name, and not as the first of a tuple."""
-    from transformers.modeling_outputs import BaseModelOutput
+    """Return states as an encoder gives them: some decoders take them by name, and not as the first of a tuple.
 
-    return BaseModelOutput(last_hidden_state=states)
+    Models of experts also ask which experts the encoder chose, by `router_logits`: nobody has these.
+    """
+    from transformers.modeling_outputs import MoeModelOutputWithPast
+
+    return MoeModelOutputWithPast(last_hidden_state=states)
 
 
 def _uncached(states: Tensor, cached: int) -> Tensor:

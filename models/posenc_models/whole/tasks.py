@@ -6,7 +6,7 @@ The names are those of optimum and transformers.js, whose files ONNX Runtime's u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
 """The names of a layer's keys and values: those that go in, and those that come out."""
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
+SECTIONS = ("mrope_section", "xdrope_section")
+"""Keys of how many pairs each of a token's positions rotates."""
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
@@ -93,7 +95,7 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
     parts = {key for key in PARTS if isinstance(config.get(key), dict)}
     if "text_config" in parts and len(parts) > 1 and architecture_of(config).endswith(CONDITIONAL_GENERATION):
         return "scenes"
-    if "vision_config" in parts and has_several_positions(config):
+    if "vision_config" in parts and positions_of_token(config) > 1:
         return "scenes"
     if parts == {"text_config", "vision_config"}:
         return "pairs"
@@ -136,11 +138,12 @@ def architecture_of(config: Mapping[str, Any]) -> str:
     return str(architectures[0] if isinstance(architectures, list) and architectures else config["model_type"])
 
 
-def has_several_positions(config: Mapping[str, Any]) -> bool:
-    """Return whether a token of a model with this config has three positions: in time, and in a picture."""
+def positions_of_token(config: Mapping[str, Any]) -> int:
+    """Return how many positions a token of a model with this config has: three are in time, and in a picture."""
     said = [part for part in (config, config.get("text_config")) if isinstance(part, Mapping)]
-    settings = (part.get(key) for part in said for key in ("rope_parameters", "rope_scaling"))
-    return any(isinstance(rope, Mapping) and "mrope_section" in rope for rope in settings)
+    ropes = [part.get(key) for part in said for key in ("rope_parameters", "rope_scaling")]
+    sections = (rope.get(key) for rope in ropes if isinstance(rope, Mapping) for key in SECTIONS)
+    return next((len(pairs) for pairs in sections if isinstance(pairs, Sequence)), 1)
 
 
 _ALL = (

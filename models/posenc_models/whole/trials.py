@@ -7,6 +7,7 @@ in a small call. What does not fit becomes one line about the class: no shape of
 from __future__ import annotations
 
 import inspect
+import linecache
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ CHOICES = re.compile(
 """Arguments that no model lacks."""
 TOKENS, OTHERS = 8, 2
 """Sizes of a small call: tokens of a model without a cache, and everything else."""
+LENGTH = re.compile(r"\bseq\b")
+"""What the text of a port has whose tensors grow with a text."""
 PORT = re.compile(r"(\w+)\[(.*)\](.*)")
 
 
@@ -46,9 +49,7 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
         inputs = _listed([name for name in takes if not CHOICES.fullmatch(name)] or list(every))
         if chosen:
             raise ValueError(f"{title} takes {inputs}, not {names[0]}: it is no model for {task}")
-        raise ValueError(
-            f"{title} is not exported: {it} takes {inputs}, and --model writes models that take {names[0]}"
-        )
+        raise ValueError(f"{title} is not exported: {it} takes {inputs}, and for {task} --model gives {names[0]}")
     if missing := [name for name, one in takes.items() if one.default is one.empty and name not in names]:
         raise ValueError(
             f"{title} is not exported: {it} does not answer without {_listed(missing)}, and for {task} --model gives "
@@ -70,11 +71,21 @@ def check_answers(
     """
     import torch
 
-    try:
+    def answered(tokens: int) -> Any:
+        """Return the output of a call of so many tokens."""
         with torch.no_grad():
-            output = call(*(_tensor(text, OTHERS if cached else TOKENS) for text in ports.values()))
+            return call(*(_tensor(text, tokens) for text in ports.values()))
+
+    try:
+        output = answered(OTHERS if cached else TOKENS)
     except Exception as error:  # a model of a stranger's config raises what comes
         raise ValueError(failure_line(model, error, list(ports), cached)) from error
+    least = OTHERS if cached or not any(LENGTH.search(text) for text in ports.values()) else _least(answered)
+    if least > OTHERS:
+        raise ValueError(
+            f"{type(model).__name__} is not exported: it takes texts of {least} tokens and more, and --model writes "
+            "models that take any"
+        )
     lacking = [name for name in wanted if not isinstance(getattr(output, name, None), torch.Tensor)]
     if lacking:
         has = [name for name, value in getattr(output, "items", dict)() if isinstance(value, torch.Tensor)]
@@ -87,6 +98,11 @@ def failure_line(model: Any, error: Exception, given: Sequence[str], cached: boo
     takes = inspect.signature(model.forward).parameters
     others = [name for name in takes if not CHOICES.fullmatch(name) and name not in given]
     plain = [name for name in given if not name.startswith("past_key_values.")]
+    if missed := _missed(error, others):
+        return (
+            f"{type(model).__name__} is not exported: it does not answer without {_listed(missed)}, and --model gives "
+            f"{_listed(plain)}"
+        )
     cache = " and a cache" * (len(plain) < len(given))
     more = f"; it takes {_listed(others)}, too" * (bool(others) and not cached)
     return (
@@ -95,14 +111,42 @@ def failure_line(model: Any, error: Exception, given: Sequence[str], cached: boo
     )
 
 
+def _least(answered: Callable[[int], Any]) -> int:
+    """Return the least number of tokens, from that of a small call on, from which on a model answers."""
+    for tokens in range(OTHERS, TOKENS):
+        try:
+            answered(tokens)
+        except Exception:  # whatever the model raises of a text that is too short
+            continue
+        return tokens
+    return TOKENS
+
+
+def _missed(error: Exception, others: Sequence[str]) -> list[str]:
+    """Return which inputs that were not given a model's code reads where it fails for want of a value.
+
+    That is the innermost line of the model's code: what it names, and has as None, it needs.
+    """
+    frames = [pair for pair in traceback.walk_tb(error.__traceback__) if _is_of_models(pair[0].f_code.co_filename)]
+    if "NoneType" not in str(error) or not frames:
+        return []
+    frame, number = frames[-1]
+    words = re.findall(r"\w+", linecache.getline(frame.f_code.co_filename, number))
+    return [name for name in others if name in words and frame.f_locals.get(name, "") is None]
+
+
 def _reason(error: Exception) -> str:
-    """Return an error in words: what it says, where that is for people, or else where it was raised."""
+    """Return an error in words: what it says, where that is for people, or else where it was raised, and no more."""
     kind = type(error).__name__
     if isinstance(error, SPOKEN) and str(error).strip() and "to unpack" not in str(error):
         return f"{kind}: {str(error).strip().splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
-    frame = next((one for one in reversed(frames) if "transformers" in Path(one.filename).parts), frames[-1])
-    return f"{kind} in {Path(frame.filename).name}, line {frame.lineno}"
+    frame = next((one for one in reversed(frames) if _is_of_models(one.filename)), frames[-1])
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
+
+
+def _is_of_models(file: str) -> bool:
+    return Path(file).parts[-4:-2] == ("transformers", "models")
 
 
 def _advice(error: Exception) -> str:

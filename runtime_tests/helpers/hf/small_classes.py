@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.hf.surveyed import LACKS, apart
+from posenc_models.config.rope.defaults import DEFAULTS
 from posenc_models.whole.auto_classes import types_of
 
 SECONDS = 40
@@ -21,14 +22,47 @@ NARROWER = (8, 4)
 LAYERS, WORDS, EXPERTS = 2, 64, 8
 FOLLOWING = (
     *("architectures", "transformers_version", "out_features", "out_indices", "stage_names", "per_layer_config"),
-    *("attention_layers", "quantization_config"),
+    *("attention_layers", "quantization_config", "hybrid_layer_ids", "stage_out_channels"),
 )
 """Keys that are left out: they follow from others, or say how weights are stored."""
-DEPTHS = ("layer", "depth", "block", "num_stages")
+DEPTHS = ("layer", "depth", "block")
 NO_DEPTHS = (
     *("size", "dim", "interval", "type", "feat_extract", "period", "offset", "freq", "every", "step", "ratio"),
-    *("idx", "index", "multiplier"),
+    *("idx", "index", "multiplier", "encoder_blocks"),
 )
+SHARED, ASSISTANT = {"num_kv_shared_layers": 0}, {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 0}
+FITTING: Mapping[str, Mapping[str, Any]] = {
+    "bit": {"num_groups": 4},
+    "cvt": {"depth": [1, 2, 3]},
+    **{kind: {"width_coefficient": 0.25, "image_size": 64} for kind in ("efficientnet", "align_vision_model")},
+    "efficientloftr": {"hidden_size": 32, "out_features": [8, 8, 16, 32], "stage_num_blocks": [1, 1, 1, 1]},
+    "emu3": {"vocabulary_map": {"<|extra_200|>": 40, "<image>": 41, "<|visual token 000000|>": 42}},
+    "blip-2": {"image_token_index": 41},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "dots1": {"num_experts_per_tok": 2},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2},
+    **dict.fromkeys(("gemma3n_text", "gemma4_unified_text"), SHARED),
+    "gemma4_assistant": {"text_config": {**ASSISTANT, "vocab_size_per_layer_input": 0}},
+    "gemma4_unified_assistant": {"text_config": ASSISTANT},
+    "granite4_vision": {"deepstack_layer_map": [[0, 0]], "spatial_target_layers": [1], "downsample_rate": "1/2"},
+    "molmo2": {"adapter_config": {"vision_feature_layer": [0, 1]}},
+    "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
+    **{kind: {"vocab_size": WORDS} for kind in ("wav2vec2-bert", "wav2vec2-conformer")},
+    "step3p5": {"sliding_window": 16},
+    "llama4_vision_model": {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512},
+    "mlcd_vision_model": {"hidden_size": 128, "num_attention_heads": 2},
+    "textnet": {"stem_out_channels": 8},
+    "inkling2": {"quantization_config": None},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"], "num_hidden_layers": 2},
+    "hrm_text": {"num_hidden_layers": 16},
+    "recurrent_gemma": {"num_hidden_layers": 3},
+    "bamba": {"attn_layer_indices": [1]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "zamba": {"layers_block_type": ["linear_attention", "hybrid"] * 2, "num_hidden_layers": 4},
+}
+"""What a config needs where its numbers fit each other, or where a small one would lose its layers of one kind."""
 WIDTHS = (
     *("hidden", "dim", "size", "d_model", "d_ff", "d_kv", "ffn", "n_embd", "n_inner", "width", "d_inner"),
     *("rank", "inner", "section", "d_embed", "d_head", "d_ssm", "planes", "feature"),
@@ -99,7 +133,7 @@ def classes() -> list[str]:
 def answers(wanted: Sequence[str]) -> Iterator[Answer]:
     """Yield what comes of each class, in a process of its own: a copy of this one, which has the libraries."""
     import torch
-    import transformers
+    from transformers.utils import logging
 
     for module in (
         "posenc_export.write.targets.outputs",
@@ -111,14 +145,23 @@ def answers(wanted: Sequence[str]) -> Iterator[Answer]:
 
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     for name in wanted:
-        # its code is read once, here
         print(name, flush=True)
-        kind = str(getattr(getattr(getattr(transformers, name, None), "config_class", None), "model_type", ""))
+        kind = kind_of(name)
         found = apart(answer_of, name, SECONDS)
         yield Answer(name, kind, line=found, stage="made") if isinstance(found, str) else found
+
+
+def kind_of(name: str) -> str:
+    """Return the model type of a class; "" where its code does not load, as for want of a library. It is read here."""
+    import transformers
+
+    try:
+        return str(getattr(transformers, name).config_class.model_type)
+    except (AttributeError, ImportError):
+        return ""
 
 
 def answer_of(name: str) -> Answer:
@@ -238,7 +281,35 @@ def shrunk(said: Mapping[str, Any], divisor: int) -> dict[str, Any]:
             small[key] = _shrunk_number(name, value, divisor) if type(value) is int else value
     if "attention_types" in small:  # GPT-Neo's, which say how often each comes
         small["attention_types"] = [[["global", "local"], 1]]
-    return small
+    kind = str(said.get("model_type", ""))
+    return together(with_sections(small, kind), FITTING.get(kind, {}))
+
+
+def together(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config that says more, its inner configs, too."""
+    inner = {
+        key: together(config[key], value)
+        for key, value in more.items()
+        if isinstance(value, Mapping) and isinstance(config.get(key), Mapping)
+    }
+    return {**config, **more, **inner}
+
+
+def with_sections(small: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return a config in which the positions of a token share out all pairs of a narrow head."""
+    rope = small.get("rope_parameters")
+    usual = DEFAULTS[kind].sections if kind in DEFAULTS else ()
+    sections = (rope.get("mrope_section") if isinstance(rope, Mapping) else None) or usual
+    if not sections or not isinstance(rope, Mapping) or any(isinstance(one, Mapping) for one in rope.values()):
+        return small
+    head = small.get("head_dim") or small["hidden_size"] // small["num_attention_heads"]
+    pairs = int(head * rope.get("partial_rotary_factor", 1)) // 2
+    rest = max(pairs // len(sections), 1)
+    first = pairs - rest * (len(sections) - 1)
+    parts = [first, *[rest] * (len(sections) - 1)]
+    if kind in DEFAULTS and DEFAULTS[kind].section_layout == "time_last":
+        parts.reverse()
+    return {**small, "rope_parameters": {**rope, "mrope_section": parts}}
 
 
 def _shrunk_number(name: str, value: int, divisor: int) -> int:
@@ -248,10 +319,12 @@ def _shrunk_number(name: str, value: int, divisor: int) -> int:
         return value if value < WORDS else WORDS - 1 - sum(map(ord, name)) % (WORDS // 2)
     if "experts" in name and "shared" not in name:
         return min(value, 2 if "per_tok" in name else EXPERTS)
-    if name in ("n_group", "topk_group"):
+    if name in ("n_group", "topk_group", "num_expert_group"):
         return 1
     if any(part in name for part in DEPTHS) and not any(part in name for part in NO_DEPTHS):
         return min(value, LAYERS)
+    if name == "upsample_groups":  # as many as channels
+        return value // divisor
     if any(part in name for part in WIDTHS) and not any(part in name for part in NO_WIDTHS):
         return value // divisor if value % divisor == 0 else value
     return min(value, 1024) if "chunk" in name else value

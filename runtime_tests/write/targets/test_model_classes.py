@@ -1,5 +1,6 @@
 """Classes of transformers that are taken, and the line with which others are refused: small models at random."""
 
+import json
 import re
 from pathlib import Path
 
@@ -7,6 +8,9 @@ import pytest
 import transformers
 
 from helpers.hf.small_classes import answer, save
+from posenc_models import ModelFolder
+from posenc_models.whole import heads
+from posenc_models.whole.heads import has_headless
 
 TAKEN = {
     "DPRQuestionEncoder": "feature-extraction",
@@ -21,6 +25,12 @@ TAKEN = {
     "Wav2Vec2Model": "feature-extraction",
     "ViTModel": "image-feature-extraction",
     "LlamaForCausalLM": "text-generation",
+    "SwitchTransformersForConditionalGeneration": "text2text-generation",
+    "HunYuanVLForConditionalGeneration": "text-generation",
+    "T5GemmaForConditionalGeneration": "text2text-generation",
+    "Sam3ViTModel": "image-feature-extraction",
+    "SEWForCTC": "automatic-speech-recognition",
+    "DeepseekOcr2ForConditionalGeneration": "text-generation",
 }
 BY_CONFIG = {
     "BartForSequenceClassification": "of models with an encoder, a decoder and vocab_size .* writes text2text-gener",
@@ -30,21 +40,38 @@ BY_CONFIG = {
     "BertForMultipleChoice": r"of models with vocab_size .* text-generation \(\.\.\.ForC.*; --task feature-extr",
     "ResNetForImageClassification": r"its config.json has no key that says what goes in \(vocab_size, image_size",
     "RTDetrModel": "its config.json is of an encoder and a decoder, and has no key that says what goes in",
+    "Blip2ForImageTextRetrieval": r"zero-shot-image-cl.* \(\.\.\.Model\), text-generation \(\.\.\.ForConditional.*\)$",
     "SamModel": r"is several models in one \(vision_config, .*mask_decoder_config.*\): --model takes models of one",
-    "Gemma3Model": r"it does not compare texts with images \(AutoModelForZeroShotImageClassification has no such type",
+    "Gemma3Model": "of texts and images --model writes the types that AutoModelForZeroShotImageClassification has",
+    "Aimv2Model": "of texts and images --model writes the types that AutoModelForZeroShotImageClassification has",
 }
 BY_CLASS = {
     "BlipForConditionalGeneration": "it does not answer without pixel_values, and for text-generation --model gives",
     "VitsModel": "it answers waveform, .*, and not last_hidden_state$",
     "ProphetNetForConditionalGeneration": "a cache fails in its code .*only supported for `decoder_input_ids` of",
-    "MoonshineForConditionalGeneration": "its encoder takes input_values, .* that take input_ids$",
+    "MoonshineForConditionalGeneration": "its encoder takes input_values, .* for text2text-.* gives input_ids$",
     "Siglip2Model": "its config says no image_size, which pixel_values has$",
     "CanineModel": "its config says no vocab_size, which input_ids has$",
-    "ResNetModel": "it takes pixel_values, and --model writes models that take input_ids$",
+    "ResNetModel": "it takes pixel_values, and for feature-extraction --model gives input_ids$",
+    "FuyuModel": r"a call with pixel_values fails .* \(ValueError: You must specify exactly one of input_ids",
     "BrosForTokenClassification": "You have to specify bbox.*; it takes bbox, bbox_first_token_mask, too$",
-    "BarkModel": "it takes input.*, and --model writes models that take input_ids$",
+    "BarkModel": "it takes input.*, and for feature-extraction --model gives input_ids$",
+    "DiaForConditionalGeneration": r"a call with decoder_input_ids, .* fails in its code \(modeling_dia.py, line",
+    "FunnelBaseModel": "it takes texts of 5 tokens and more, and --model writes models that take any$",
+    "MiniCPMV4_7VisionModel": "it does not answer without target_sizes, and --model gives pixel_values$",
+    "TvpModel": "it does not answer without pixel_values, and --model gives input_ids, attention_mask$",
 }
-OURS = re.compile(r"AttributeError: |KeyError|object has no attribute|mat1 and mat2|must be specified")
+WITH_ADVICE = ("BertForMultipleChoice", "ErnieForPreTraining", "Wav2Vec2ForSequenceClassification")
+WITHOUT = {
+    "FunnelForMultipleChoice": "has no weights for decoder",  # it is built around FunnelBaseModel
+    "LxmertForPreTraining": "visual_feats",
+    "XmodForMultipleChoice": "Input language unknown",
+    "Wav2Vec2ForXVector": "nothing in Wav2Vec2Model reads feature_extractor.bias",  # its head has the name of a part
+    "UniSpeechSatForPreTraining": "nothing in UniSpeechSatModel reads label_embeddings_concat",
+    "ParakeetForCTC": "takes input_features, attention_mask, not input_ids",  # AutoModel has this very class
+    "Wav2Vec2BertForXVector": "takes input_features, .*, not input_ids",
+}
+OURS = re.compile(r"AttributeError|KeyError|object has no attribute|mat1 and mat2|must be specified")
 """What speaks of a call that nobody made."""
 
 
@@ -62,6 +89,38 @@ def test_a_class_that_is_not_exported_is_refused_in_a_true_line(tmp_path: Path, 
     assert re.search({**BY_CONFIG, **BY_CLASS}[name], found.line), found.line
     assert not OURS.search(found.line)
     assert len(found.line.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", WITH_ADVICE)
+def test_the_advice_to_leave_out_the_head_is_followed_by_hidden_states(tmp_path: Path, name: str) -> None:
+    found = answer(name, save(name, 8, tmp_path), tmp_path)
+    assert found.line.endswith("; --task feature-extraction tries it without its head, for its hidden states")
+    assert ModelFolder.load(tmp_path, "feature-extraction").build().outputs == ("last_hidden_state",)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_no_advice_is_given_where_the_class_without_a_head_does_not_take_the_folder(tmp_path: Path, name: str) -> None:
+    found = answer(name, save(name, 8, tmp_path), tmp_path)
+    assert found.stage == "load"
+    assert "--task" not in found.line
+    with pytest.raises(ValueError, match=WITHOUT[name]):
+        ModelFolder.load(tmp_path, "feature-extraction").build()
+
+
+def test_no_advice_is_given_where_transformers_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"model_type": "bert", "vocab_size": 32}
+    assert has_headless("BertForMultipleChoice", config, "input_ids")
+    monkeypatch.setattr(heads, "class_of", lambda auto, kind: "")
+    assert not has_headless("BertForMultipleChoice", config, "input_ids")
+
+
+def test_an_encoder_with_a_head_for_texts_says_what_makes_it_a_decoder(tmp_path: Path) -> None:
+    save("BertLMHeadModel", 8, tmp_path)
+    found = answer("BertLMHeadModel", "bert", tmp_path)
+    assert found.line.startswith("BertLMHeadModel caches no keys and values, as is_decoder is false in its config: ")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")), "is_decoder": True}))
+    assert answer("BertLMHeadModel", "bert", tmp_path).task == "text-generation"
 
 
 def test_a_decoder_that_pools_by_padding_needs_its_token(tmp_path: Path) -> None:
