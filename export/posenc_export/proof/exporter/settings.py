@@ -142,8 +142,8 @@ def _context(config: ModelConfig, spec: Spec) -> dict[str, object]:
 
 
 def fields_of(options: type) -> set[str]:
-    """Return the names of a dataclass's fields."""
-    return {field.name for field in fields(options)}
+    """Return the names of a dataclass's fields, without those that are for this package alone."""
+    return {field.name for field in fields(options) if not field.metadata.get("internal")}
 
 
 def with_fields(options: Options, values: Mapping[str, object]) -> Options:

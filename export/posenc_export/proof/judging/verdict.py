@@ -56,7 +56,7 @@ class ValidateOptions:
     timeout: float = TIMEOUT
     progress: Progress = field(default=no_progress)
     prove: bool = False
-    default: tuple[str, ...] = ()
+    default: tuple[str, ...] = field(default=(), metadata={"internal": True})
 
     def __post_init__(self) -> None:
         check_limits(timeout=self.timeout, memory=1)
