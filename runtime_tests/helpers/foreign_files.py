@@ -40,6 +40,9 @@ def embedding_file(path: Path, *, length: int | str = "s", dtype: int = TensorPr
         helper.make_node("Slice", ["table", "zero", "end"], ["ids"]),  # a name that the target has for its input
         helper.make_node("Add", ["embedded", "ids"], ["last_hidden_state"]),
     ]
+    if dtype == TensorProto.UINT8:  # which Gather does not take
+        nodes[0].input[1] = "whole"
+        nodes.insert(0, helper.make_node("Cast", ["input_ids"], ["whole"], to=TensorProto.INT64))
     graph = helper.make_graph(
         nodes,
         "main",

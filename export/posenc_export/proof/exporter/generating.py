@@ -15,7 +15,6 @@ from posenc_export.common.arrays import call_on_arrays, numpy_dtype
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
 from posenc_export.proof.generation import Callee, TokenWriter, precision_cost, recorded
-from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import trace_sizes
@@ -44,6 +43,8 @@ def generations_of(
     writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
     written = recorded(writer, prompts, target.generates, target.begins, options.validation.progress)
     if options.accuracy_level != 1:
+        from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
+
         parts = (target.encoding,) if encoder is None else (target.encoding, encoder)
         writer = TokenWriter(*(_callee(with_rounded_inputs(part)) for part in parts))
     return written, _tokens_of_float32(target, writer, prompts, _precision(target, options))
@@ -76,7 +77,11 @@ def _beside_float32(target: Target, options: ExportOptions) -> tuple[str, ...]:
     if target.precise is None:
         return ()
     precise = target.precise()
-    encoding = target.encoding if options.accuracy_level == 1 else with_rounded_inputs(target.encoding)
+    encoding = target.encoding
+    if options.accuracy_level != 1:
+        from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
+
+        encoding = with_rounded_inputs(encoding)
     sizes = trace_sizes(encoding.inputs, dims_of(encoding.module), target.spec.max_len)
     feeds = feeds_for(precise.encoding.inputs, Case("beside float32", sizes), options.seed)
     ours, theirs = (
