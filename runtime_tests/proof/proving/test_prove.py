@@ -131,8 +131,8 @@ def test_a_rename_that_is_advised_works(bundle: Path) -> None:
 def test_an_input_that_the_file_has_dropped_is_lost(tmp_path: Path) -> None:
     path = embedding_file(tmp_path / "theirs.onnx")
     model = onnx.load(path)
-    model.graph.node[1].CopyFrom(helper.make_node("Shape", ["words"], ["end"], start=1, end=2))
-    model.graph.node[0].CopyFrom(helper.make_node("Identity", ["words"], ["embedded"]))
+    model.graph.node[1].CopyFrom(helper.make_node("Shape", ["table"], ["end"], start=0, end=1))
+    model.graph.node[0].CopyFrom(helper.make_node("Unsqueeze", ["table", "zero"], ["embedded"]))
     del model.graph.input[:]
     onnx.save(model, path)
     result = proved(path, IDS)
