@@ -141,8 +141,13 @@ def test_any_host_shows_a_site_and_it_is_proved(chromium: Browser, cli: Cli, sma
 def test_it_is_ended_from_outside(small_bundle: Path, library: Library, number: signal.Signals, status: int) -> None:
     words = [sys.executable, "-P", "-c", "from posenc_export.cli import main; main()"]
     words += ["serve", str(small_bundle), "--ort-web", str(library.folder)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(words, text=True, env={**os.environ}, **pipes) as process:  # type: ignore[call-overload]
+    how = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        # the shell that runs tests may have it ignored
+        "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    }
+    with subprocess.Popen(words, text=True, env={**os.environ}, **how) as process:  # type: ignore[call-overload]
         line = process.stdout.readline()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/ shows .*, until Ctrl-C\n", line)
         process.send_signal(number)
