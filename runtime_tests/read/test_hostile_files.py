@@ -69,8 +69,8 @@ def test_nothing_of_a_terminal_is_left_to_a_file(tmp_path: Path) -> None:
 
 def limited(name: str, folder: Path, words: Sequence[str] = ("--timeout", "60", "--memory", "1")) -> Cost:
     cost = cost_of_inspecting(HOSTILE[name](folder), words)
-    assert cost.status in (0, 2), cost.lines
-    assert cost.status == 0 or sum("Error" in line for line in cost.lines) == 1, cost.lines
+    assert cost.status in (0, 1, 2), cost.lines  # 1: ONNX Runtime refuses it, too
+    assert cost.status != 2 or sum("Error" in line for line in cost.lines) == 1, cost.lines
     return cost
 
 

@@ -20,6 +20,8 @@ from posenc_export.common.child import Child, Ended, Hung, path_text
 from posenc_export.common.errors import PosencError, one_line
 from posenc_export.common.messages import run_within_memory, say
 
+SHARE = 0.25
+"""Of the memory that is allowed: the limit does not count what ONNX Runtime maps and keeps beside it."""
 COPIES = 3
 """How often a file and its weights lie in memory while ONNX Runtime loads them."""
 SECONDS = 20.0
@@ -60,8 +62,9 @@ class Loading:
     def __init__(self, path: Path, memory: float) -> None:
         """Start it, unless the file is too large."""
         self._child: Child | None = None
-        request = LoadRequest(file=path_text(path), memory=int(memory * GIB))
-        if COPIES * _size(path) <= memory * GIB:
+        room = int(memory * GIB * SHARE)
+        request = LoadRequest(file=path_text(path), memory=room)
+        if COPIES * _size(path) <= room:
             self._child = Child(["-m", "posenc_export.read.loading", json.dumps(request)])
 
     def refusal(self, seconds: float = 0) -> str:

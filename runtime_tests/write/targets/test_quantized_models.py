@@ -192,7 +192,7 @@ def test_an_accuracy_level_is_for_weights_in_blocks(once: Once, cli: Cli) -> Non
     for words, text in (
         (("--model", folder, "--accuracy-level", "4"), "is for weights in blocks: give --quantize with it"),
         (("rope", "--accuracy-level", "4"), "--accuracy-level 4 is for weights in blocks, and rope has none"),
-        (("--model", folder, "--quantize", "int4", "--accuracy-level", "3"), "--accuracy-level must be 1 or 4, got 3"),
+        (("--model", folder, "--quantize", "int4", "--accuracy-level", "3"), "accuracy_level must be 1 or 4, got 3"),
     ):
         result = cli("export", *words, "-o", "small")
         assert (result.exit_code, text in result.output) == (2, True), result.output

@@ -94,7 +94,7 @@ class ExportOptions:
         if not 0 <= self.ask_timeout < float("inf"):
             raise ValueError(f"ask_timeout must be a finite number of at least 0, got {self.ask_timeout}")
         if self.accuracy_level not in get_args(AccuracyLevel):
-            raise ValueError(f"--accuracy-level must be 1 or 4, got {self.accuracy_level}")
+            raise ValueError(f"accuracy_level must be 1 or 4, got {self.accuracy_level}")
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 
