@@ -38,7 +38,9 @@ def test_each_operator_ends_with_its_tables(tmp_path: Path, name: str) -> None:
     inspection = posenc_export.inspect(of_kernel(tmp_path, name))
     (end,) = inspection.ends
     assert (end.last_right, end.beyond) == (ROWS, "overruns" if name == CUDA_ALONE else "refuses")
-    assert [finding.code for finding in inspection.findings] == ["PE202" if name == CUDA_ALONE else "PE201"]
+    # the graph is in float32, which PagedAttention does not take: ONNX Runtime refuses it
+    codes = ["PE224", "PE202"] if name == CUDA_ALONE else ["PE201"]
+    assert [finding.code for finding in inspection.findings] == codes
 
 
 @pytest.mark.parametrize("name", [name for name in GRAPHS if "Rotary" in name])
