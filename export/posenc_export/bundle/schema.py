@@ -20,6 +20,7 @@ from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
 from posenc_export.bundle.manifest import SCHEMA_VERSION, Manifest
 from posenc_export.common.errors import BadInput, one_line
+from posenc_export.common.names import first_few
 
 MOST_LINES = 10
 """Problems of a manifest that are named; the others are counted."""
@@ -60,8 +61,7 @@ def read_manifest(data: object) -> Manifest:
 def _refuse(lines: list[str]) -> None:
     """Raise BadInput with a line for each problem, up to `MOST_LINES`."""
     if lines:
-        more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-        failure = BadInput("\n".join(map(one_line, [*lines[:MOST_LINES], *more])))
+        failure = BadInput("\n".join(map(one_line, first_few(lines, MOST_LINES))))
         failure.has_lines = True
         raise failure
 

@@ -1,4 +1,4 @@
-"""Names of inputs and outputs in words: those of dozens of layers as one."""
+"""Names of inputs and outputs in words, those of dozens of layers as one; and lines of which there are too many."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ def in_runs(names: Sequence[str]) -> str:
         before, number, after = re.fullmatch(r"(\D*)(\d*)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         runs.setdefault((before, after), []).append(number)
     return ", ".join(part for (before, after), numbers in runs.items() for part in _parts(before, numbers, after))
+
+
+def first_few(lines: Sequence[str], count: int) -> list[str]:
+    """Return the first lines, and behind them how many more there are.
+
+    >>> first_few(["a", "b", "c"], 2)
+    ['a', 'b', 'and 1 more']
+    """
+    more = [f"and {len(lines) - count} more"] if len(lines) > count else []
+    return [*lines[:count], *more]
 
 
 def _parts(before: str, numbers: Sequence[str], after: str) -> Sequence[str]:

@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     ),
     number(
         "--accuracy-level",
-        "With --quantize: 4 lets products round what goes in to 8 bits, too, which is faster; 1 computes in floats.  "
-        "[default: 1]",
+        "With --quantize: 4 rounds what goes into products to 8 bits, too, which makes steps faster; 1 computes in "
+        "floats.  [default: 1]",
         1,
         end=4,
     ),

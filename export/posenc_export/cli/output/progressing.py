@@ -98,8 +98,8 @@ class Lines(StepCount):
 class Pulse(StepCount):
     """Steps of what takes minutes, where no terminal shows them: one line in the first second, then one every ten.
 
-    The process that watches a command prints them, since a library may let no other thread run for half a minute. Where
-    none does, a thread prints them.
+    The process that watches a command prints them, since a library may let no other thread run for half a minute. A
+    command that nobody watches prints them by a thread.
     """
 
     def __enter__(self) -> Self:

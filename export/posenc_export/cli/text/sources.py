@@ -74,6 +74,16 @@ def check_texts(texts: Iterable[str]) -> None:
             raise ValueError(f"-p {text}: expected KEY=VALUE, as in -p d_model=512")
 
 
+WITH_MODEL = {
+    "task": "says what a whole model is for",
+    "quantize": "is for the weights of a whole model",
+    "adapter": "is merged into a whole model",
+    "last_logits": "is for a whole model that writes tokens",
+    "allow_unused_weights": "is for the weights of a whole model",
+}
+"""Options that go with --model alone, with what the error for one says of it."""
+
+
 def read_source(values: Values) -> TextSource:
     """Return the source that the options ask for; raise UsageError for options that do not go with it."""
     values = {**values, "mode": _mode(values)}
@@ -81,16 +91,9 @@ def read_source(values: Values) -> TextSource:
         check_texts(values["params"])
     if values.get("model") is not None:
         return _whole(values)
-    if values.get("task") is not None:
-        raise click.UsageError("--task says what a whole model is for: give --model with it")
-    if values.get("quantize") is not None:
-        raise click.UsageError("--quantize is for the weights of a whole model: give --model with it")
-    if values.get("adapter") is not None:
-        raise click.UsageError("--adapter is merged into a whole model: give --model with it")
-    if values.get("last_logits"):
-        raise click.UsageError("--last-logits is for a whole model that writes tokens: give --model with it")
-    if values.get("allow_unused_weights"):
-        raise click.UsageError("--allow-unused-weights is for the weights of a whole model: give --model with it")
+    for name, words in WITH_MODEL.items():
+        if values.get(name) not in (None, False):
+            raise click.UsageError(f"--{name.replace('_', '-')} {words}: give --model with it")
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     # a colon stands in package.module:factory alone

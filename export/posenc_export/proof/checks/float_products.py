@@ -1,10 +1,14 @@
-"""A check of files whose products round what goes in: computed in floats, they are as near as any other file."""
+"""A check of files whose products round what goes in: computed in floats, they are as near as any other file.
+
+Calls with hard rows keep the room that they have, which is counted element by element.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from posenc_export.bundle.golden import read_golden
+from posenc_export.common.names import first_few
 from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.checks.generation import generation
 from posenc_export.proof.judging.call import compare_case
@@ -35,15 +39,13 @@ def float_products(context: Context) -> CheckResult:
     manifest = replace(
         context.manifest, accuracy_level=1, cases=tuple(case.in_floats for case in context.manifest.cases)
     )
-    in_floats = replace(
-        context, manifest=manifest, runtime=RUNTIMES["ort-cpu"], runner=_in_floats(context), tell=lambda _: None
-    )
+    twin = replace(context, manifest=manifest, runtime=RUNTIMES["ort-cpu"], runner=_twin(context))
     wrong: list[str] = []
     tried = 0
     for golden in read_golden(context.folder, manifest):
         if not golden.case.refused:
             tried += 1
-            found = compare_case(in_floats, golden, ValidateOptions())
+            found = compare_case(twin, golden, ValidateOptions())
             wrong += [
                 f"{c.output} against {c.against} in {c.case}: {c.reason}"
                 for c in (output.comparison for output in found)
@@ -51,15 +53,14 @@ def float_products(context: Context) -> CheckResult:
             ]
     words = f"{tried} cases"
     if manifest.generations:
-        written = generation(in_floats)
+        written = generation(twin)
         assert isinstance(written, CheckResult)
         wrong += written.problems
         words += f", {written.measured}"
-    more = [f"and {len(wrong) - NAMED} more"] if len(wrong) > NAMED else []
-    return CheckResult([*wrong[:NAMED], *more], words)
+    return CheckResult(first_few(wrong, NAMED), words)
 
 
-def _in_floats(context: Context) -> Runner:
+def _twin(context: Context) -> Runner:
     """Return the file on ONNX Runtime's CPU, its products at accuracy level 1."""
     from posenc_export.proof.runtimes.onnx_runtime import part_runner
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import BadInput
+from posenc_export.common.names import first_few
 from posenc_export.proof.checks import CheckResult, Context, Words, check
 from posenc_export.proof.generation import Callee, TokenWriter, differences
+
+NAMED = 3
+"""Tokens that a line names."""
 
 
 def _is_recorded(context: Context) -> bool:
@@ -40,8 +44,7 @@ def generation(context: Context) -> CheckResult:
         wrong += differ
         near += may_differ
     count = sum(len(tokens) for one in context.manifest.generations for tokens in one.tokens)
-    more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
-    return CheckResult([*wrong[:3], *more], f"{count} tokens", "; ".join(near[:3]))
+    return CheckResult(first_few(wrong, NAMED), f"{count} tokens", "; ".join(near[:NAMED]))
 
 
 def _writer(context: Context) -> TokenWriter:

@@ -43,11 +43,18 @@ def generations_of(
     writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
     written = recorded(writer, prompts, target.generates, target.begins, options.validation.progress)
     if options.accuracy_level != 1:
-        from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
-
         parts = (target.encoding,) if encoder is None else (target.encoding, encoder)
-        writer = TokenWriter(*(_callee(with_rounded_inputs(part)) for part in parts))
+        writer = TokenWriter(*(_callee(_in_file(part, options)) for part in parts))
     return written, _tokens_of_float32(target, writer, prompts, _precision(target, options))
+
+
+def _in_file(encoding: Encoding, options: ExportOptions) -> Encoding:
+    """Return a model that computes as its file does: at accuracy level 4 its products round what goes in."""
+    if options.accuracy_level == 1:
+        return encoding
+    from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
+
+    return with_rounded_inputs(encoding)
 
 
 def _precision(target: Target, options: ExportOptions) -> str:
@@ -77,11 +84,7 @@ def _beside_float32(target: Target, options: ExportOptions) -> tuple[str, ...]:
     if target.precise is None:
         return ()
     precise = target.precise()
-    encoding = target.encoding
-    if options.accuracy_level != 1:
-        from posenc_export.proof.recording.rounded_inputs import with_rounded_inputs
-
-        encoding = with_rounded_inputs(encoding)
+    encoding = _in_file(target.encoding, options)
     sizes = trace_sizes(encoding.inputs, dims_of(encoding.module), target.spec.max_len)
     feeds = feeds_for(precise.encoding.inputs, Case("beside float32", sizes), options.seed)
     ours, theirs = (

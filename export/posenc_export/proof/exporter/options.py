@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from posenc_export.common.errors import BadInput, bad_input, decoded
 from posenc_export.common.limit import ASK_TIMEOUT
@@ -93,8 +93,6 @@ class ExportOptions:
             raise ValueError(f"seed must be from 0 to {LARGEST_SEED}, got {self.seed}")
         if not 0 <= self.ask_timeout < float("inf"):
             raise ValueError(f"ask_timeout must be a finite number of at least 0, got {self.ask_timeout}")
-        if self.accuracy_level not in get_args(AccuracyLevel):
-            raise ValueError(f"accuracy_level must be 1 or 4, got {self.accuracy_level}")
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 

@@ -117,7 +117,8 @@ def _measured(
         else:
             own.append(own_case(encoding, golden, options.seed))
     usual = tuple(case.golden for case in own)
-    measured = (*(usual if rounding is None else with_room(encoding, usual, options.seed)), *hard)
+    own_cases = usual if rounding is None else [with_room(rounding, golden, options.seed) for golden in usual]
+    measured = (*own_cases, *hard)
     if not options.validate:
         return measured, Behaviour()
     options.validation.progress(f"{RECORDING}: whether a copy remembers its calls")

@@ -31,7 +31,7 @@ from posenc_export.proof.foreign.module import FileModule
 from posenc_export.proof.planning.padding import padding_of
 from posenc_export.proof.recording.choices import Function, huge, is_float
 from posenc_export.proof.recording.nudges import rounds
-from posenc_export.proof.recording.own_module import ULP_MOVES
+from posenc_export.proof.recording.own_module import ULP_MOVES, finite_peak
 from posenc_export.proof.recording.rounding import moves
 from posenc_export.write.targets.feeds import feeds_for
 
@@ -73,7 +73,7 @@ def _with_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int) ->
     mode = HalfMoves(dtype, seed)
     narrow = replace(encoding, fresh=lambda: _narrowed(encoding.uncalled().module, mode, dtype))
     moved = moves(narrow, golden, padding, _all_moved(mode), seed).of_tokens
-    room = Tolerance(atol=ULP_MOVES * float(np.max(moved[np.isfinite(moved)], initial=0.0)))
+    room = Tolerance(atol=ULP_MOVES * finite_peak(moved))
     case = golden.case
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(room), tolerance=case.tolerance.plus(room))
     return replace(golden, case=case)

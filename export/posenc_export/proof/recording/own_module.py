@@ -64,24 +64,24 @@ def own_case(encoding: Encoding, golden: GoldenCase, seed: int) -> OwnCase:
     steady = through_floats[through_floats <= noise]
     # Where few elements jump, a choice is made at an edge: they widen no tolerance.
     noisy = through_floats.size - steady.size > MAX_JUMP_SHARE * through_floats.size
-    worst = _finite_peak(through_floats if noisy else steady)
+    worst = finite_peak(through_floats if noisy else steady)
     # never by the error against float64, which the module's own noise or bias would widen
     eager = Tolerance(atol=EPS_OF_SCALE * grain * scale + ULP_MOVES * worst, rtol=EPS_OF_SCALE * grain)
-    masked_atol = EPS_OF_SCALE * grain * masked_scale + ULP_MOVES * _finite_peak(moved.through_floats.of_masked)
-    judged = _with_tolerances(masked_apart(golden, padding, max(masked_atol - eager.atol, 0.0)), eager)
-    share = _finite_peak(through_floats if noisy else moved.freely.of_tokens) / scale if scale else 0.0
+    masked_atol = EPS_OF_SCALE * grain * masked_scale + ULP_MOVES * finite_peak(moved.through_floats.of_masked)
+    judged = _with_tolerances(without_padding(golden, padding, max(masked_atol - eager.atol, 0.0)), eager)
+    share = finite_peak(through_floats if noisy else moved.freely.of_tokens) / scale if scale else 0.0
     if noisy:
         words = f"outputs move by {share:.2g} of their scale where each result moves by one ulp"
         return OwnCase(judged, f"{golden.case.name}: {words}")
     return OwnCase(judged, "", moved.places, share)
 
 
-def _finite_peak(moves: Floats) -> float:
+def finite_peak(moves: Floats) -> float:
     """Return the largest finite move: no tolerance is infinite."""
     return float(np.max(moves[np.isfinite(moves)], initial=0.0))
 
 
-def masked_apart(golden: GoldenCase, padding: Padding, farther: float) -> GoldenCase:
+def without_padding(golden: GoldenCase, padding: Padding, farther: float) -> GoldenCase:
     """Return a case whose reference in rows of masked tokens is eager's own output, from which they may be farther."""
     reference = {
         name: np.where(padding[name], golden.eager[name].astype(np.float64), value) if name in padding else value

@@ -8,17 +8,15 @@ check (`proof/checks/float_products.py`) computes the same file in floats, and h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-import numpy as np
 from torch import nn
 
 from posenc.encoding import Encoding, Tolerance
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.proof.planning.padding import padding_of
-from posenc_export.proof.recording.own_module import ULP_MOVES, masked_apart
+from posenc_export.proof.recording.own_module import ULP_MOVES, finite_peak, without_padding
 from posenc_export.proof.recording.rounding import moves
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_models.whole.quantized import round_inputs
@@ -35,28 +33,20 @@ def with_rounded_inputs(encoding: Encoding) -> Encoding:
     return replace(encoding, fresh=fresh)
 
 
-def with_room(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[GoldenCase, ...]:
-    """Return cases whose tolerances have room for products that round what goes in; calls with hard rows have theirs.
+def with_room(rounding: Encoding, golden: GoldenCase, seed: int) -> GoldenCase:
+    """Return a case whose tolerances have room for products that round what goes in.
 
     Args:
-        encoding: The whole model.
-        cases: What it gives.
+        rounding: The whole model with rounded inputs.
+        golden: What it gives without.
         seed: For the inputs.
     """
-    rounding = with_rounded_inputs(encoding)
-    return tuple(
-        golden if golden.case.refused or golden.case.hard else _with_room(rounding, golden, seed) for golden in cases
-    )
-
-
-def _with_room(rounding: Encoding, golden: GoldenCase, seed: int) -> GoldenCase:
+    if golden.case.refused:
+        return golden
     padding = padding_of(rounding.inputs, rounding.outputs, golden, feeds_for(rounding.inputs, golden.case, seed))
     moved = moves(rounding, golden, padding, nullcontext(), seed)
-    room, of_masked = (
-        ULP_MOVES * float(np.max(elements[np.isfinite(elements)], initial=0.0))
-        for elements in (moved.of_tokens, moved.of_masked)
-    )
-    golden = masked_apart(golden, padding, max(golden.case.masked_atol, of_masked - room))
+    room, of_masked = (ULP_MOVES * finite_peak(elements) for elements in (moved.of_tokens, moved.of_masked))
+    golden = without_padding(golden, padding, max(golden.case.masked_atol, of_masked - room))
     case = golden.case
     more = Tolerance(atol=room)
     case = replace(

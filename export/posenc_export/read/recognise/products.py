@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.ports import Floats
+from posenc_export.common.arrays import FLOATS
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.values import Constant, Data, Meeting, Operand, Position
 
 LARGEST = 1 << 23
 """Tensors of more elements are not looked into."""
-FLOATS = ("float16", "bfloat16", "float32", "float64")
 DEEPEST = 3
 """Tables by which data are multiplied in turn, at most."""
 
@@ -84,8 +84,14 @@ def with_scale(flow: Flow, product: Product) -> Product | None:
     inner = None if node is None or node.op_type != "Mul" else _of_node(flow, node, product.index, None)
     if inner is None:
         return None
-    return replace(product, tensor=inner.tensor, shape=inner.shape, index=inner.index, by=product.by * inner.by,
-                   scales=(*product.scales, *inner.tables))  # fmt: skip
+    return replace(
+        product,
+        tensor=inner.tensor,
+        shape=inner.shape,
+        index=inner.index,
+        by=product.by * inner.by,
+        scales=(*product.scales, *inner.tables),
+    )
 
 
 def fades(operand: Operand) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_export.common.arrays import FLOATS, numpy_dtype
+
 if TYPE_CHECKING:
     import torch
     from torch.fx import Node
@@ -157,10 +159,7 @@ def _floats(array: Part) -> Part:
 
 def _is_among(number: float, held: Part) -> bool:
     """Tell whether a number, its negative or its inverse is held, in any of the types of a file."""
-    import ml_dtypes
-
     forms = [number, -number, *([1 / number] if number else [])]
     with np.errstate(all="ignore"):
-        types = (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)
-        rounded = [float(np.asarray(form, np.float32).astype(dtype)) for form in forms for dtype in types]
+        rounded = [float(np.asarray(form, np.float32).astype(numpy_dtype(name))) for form in forms for name in FLOATS]
     return bool(np.isin([*forms, *rounded], held).any())
