@@ -167,7 +167,7 @@ class Manifest:
     notes: kinds.Listed[kinds.Text]
     unread: kinds.Listed[kinds.PortName] = ()
     rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
-    attention_op: Literal["decomposed", "onnx"] = "decomposed"
+    attention_op: Literal["decomposed", "onnx", "microsoft"] = "decomposed"
     quantize: Literal["int8", "int4"] | None = None
     accuracy_level: Literal[1, 4] = 1
     check_positions: kinds.Flag = False

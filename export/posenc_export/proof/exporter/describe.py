@@ -14,7 +14,14 @@ from posenc_export.bundle.manifest import SCHEMA_VERSION, Artifact, Manifest
 from posenc_export.common.machine import versions
 from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.write.formats import FORMATS, OPSETS, QUANTIZED_RUNTIMES, ROTARY_RUNTIMES, WriteRequest
+from posenc_export.write.formats import (
+    ATTENTION_RUNTIMES,
+    FORMATS,
+    OPSETS,
+    QUANTIZED_RUNTIMES,
+    ROTARY_RUNTIMES,
+    WriteRequest,
+)
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
@@ -101,7 +108,11 @@ class OnnxFields(TypedDict):
 
 def _onnx_fields(request: WriteRequest) -> OnnxFields:
     opset = OPSETS[request.opset]
-    of_operators = (ROTARY_RUNTIMES.get(request.rotary_op), QUANTIZED_RUNTIMES.get(request.quantize or ""))
+    of_operators = (
+        ROTARY_RUNTIMES.get(request.rotary_op),
+        ATTENTION_RUNTIMES.get(request.attention_op),
+        QUANTIZED_RUNTIMES.get(request.quantize or ""),
+    )
     releases = [opset.onnx_runtime, *(release for release in of_operators if release is not None)]
     newest = max(releases, key=lambda release: [int(part) for part in release.split(".")])
     return OnnxFields(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from posenc.ports import Array
 from posenc.scheme import SCHEMES
-from posenc_export.bundle.case import Case
+from posenc_export.bundle.case import Case, Padding
 from posenc_export.common.arrays import to_torch
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import SHORTEST, ExportOptions
 from posenc_export.write.cpp.embed import check_embeddable
 from posenc_export.write.cpp.names import namespace_for
 from posenc_export.write.formats import FORMATS, WriteRequest
+from posenc_export.write.formats.onnx.fused import is_cache
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
@@ -43,6 +45,10 @@ def request_for(target: Target, options: ExportOptions) -> WriteRequest:
         feeds = feeds_for(encoding.inputs, Case("trace", sizes), options.seed)
         return tuple(to_torch(feeds[port.name]) for port in encoding.inputs)
 
+    def inputs(sizes: Mapping[str, int], padding: Padding) -> Mapping[str, Array]:
+        ports = tuple(port for port in encoding.inputs if not is_cache(port))
+        return feeds_for(ports, Case("part", sizes, padding=padding), options.seed)
+
     return WriteRequest(
         at(trace),
         max_len,
@@ -59,6 +65,8 @@ def request_for(target: Target, options: ExportOptions) -> WriteRequest:
         cpu_isa=options.cpu_isa,
         quantize=target.quantize,
         accuracy_level=options.accuracy_level,
+        inputs=inputs,
+        positions=target.positions,
     )
 
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     import torch
 
     from posenc.encoding import Encoding
+    from posenc.ports import Array
+    from posenc_export.bundle.case import Padding
     from posenc_models.whole import Quantize
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
-AttentionOp = Literal["decomposed", "onnx"]
+AttentionOp = Literal["decomposed", "onnx", "microsoft"]
 AccuracyLevel = Literal[1, 4]
 """What MatMulNBits computes in: float32, or 8 bits, to which it rounds what goes in."""
 CpuIsa = Literal["native", "avx512", "avx2", "default"]
@@ -61,8 +63,10 @@ ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17", "microsoft-mrope
 QUANTIZED_RUNTIMES: Mapping[str, str] = {"int4": "1.17", "int8": "1.23"}
 """The first ONNX Runtime of those that were tried which runs MatMulNBits of so many bits on the CPU."""
 
-ATTENTION_OPS: Mapping[AttentionOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23}
+ATTENTION_OPS: Mapping[AttentionOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23, "microsoft": DEFAULT_OPSET}
 """Ways to write attention, with the lowest opset that has each."""
+ATTENTION_RUNTIMES: Mapping[AttentionOp, str] = {"microsoft": "1.22"}
+"""The first ONNX Runtime of those that were tried whose operator takes numbers that are added to scores on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class WriteRequest:
         cpu_isa: What an AOTInductor package is compiled for.
         quantize: What ONNX stores weights as that were rounded to it; None for what they are.
         accuracy_level: What products with these are computed in.
+        inputs: Makes the inputs of a call but caches, by the sizes of axes and the side of padding.
+        positions: How many positions the module has; None where nobody says it.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -106,6 +112,8 @@ class WriteRequest:
     cpu_isa: CpuIsa = "native"
     quantize: Quantize | None = None
     accuracy_level: AccuracyLevel = 1
+    inputs: Callable[[Mapping[str, int], Padding], Mapping[str, Array]] | None = None
+    positions: int | None = None
 
 
 Program = Any

@@ -43,6 +43,7 @@ class Target:
         precise: Makes the same model in float32, where it is in half precision or its weights are quantized.
         precision: What the numbers of a whole model are: fp32, fp16, int4.
         quantize: What its linear weights are written as; None for what they are.
+        positions: How many positions a whole model has; None where its config does not say it.
         is_large: Whether a proof is quick unless somebody asks for a full one.
     """
 
@@ -61,6 +62,7 @@ class Target:
     precise: Callable[[], Target] | None = None
     precision: str = "fp32"
     quantize: Quantize | None = None
+    positions: int | None = None
     is_large: bool = False
     companions: Mapping[str, Path] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)

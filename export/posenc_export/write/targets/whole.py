@@ -61,6 +61,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         generates=whole.generates,
         begins=whole.begins,
         file=folder.file,
+        positions=folder.positions,
         is_large=folder.parameters > MANY,
         others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
         precise=None if folder.precision == "fp32" else partial(whole_target, precise, spec, seed),

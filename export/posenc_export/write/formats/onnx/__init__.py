@@ -31,6 +31,7 @@ from posenc_export.write.formats.onnx.copied import keep_copies_apart
 from posenc_export.write.formats.onnx.exact_rules import exact_rules
 from posenc_export.write.formats.onnx.folded import name_folded
 from posenc_export.write.formats.onnx.forms import load_on_more
+from posenc_export.write.formats.onnx.fused import fuse, fuse_norms, fuse_products
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
 from posenc_export.write.formats.onnx.library import patterns_by_operator, sources_unread
 from posenc_export.write.formats.onnx.module_forms import shorten
@@ -156,11 +157,16 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
         elif not isinstance(program, TracedGraph):
+            with_findings(program, Findings(lost_numbers(program, model)))
+            if request.attention_op == "microsoft":
+                with_findings(program, Findings(_fused(model, captured, request)))
             share_heads(model)
             shorten(model)
-            if request.attention_op != "decomposed":
+            if request.attention_op == "onnx":
                 use_operators(model)
-            with_findings(program, Findings(lost_numbers(program, model)))
+            elif request.attention_op == "microsoft":
+                fuse_norms(model)
+                fuse_products(model)
         if request.check_positions:
             check_positions(model)
         demand_other_sizes(model.graph, captured.inputs)
@@ -177,12 +183,23 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
         _check_opset(path, request)
 
 
+def _fused(model: Part, captured: OnnxProgram, request: WriteRequest) -> tuple[str, ...]:
+    """Write attention as operators of com.microsoft, and return the lines on it; raise BadInput where there is none."""
+    assert request.inputs is not None
+    made = fuse(model, captured.inputs, request.inputs, request.positions)
+    reasons = [f"{count} of {made.count} attentions keep plain operators: {why}" for why, count in made.left.items()]
+    if not made.fused:
+        why = "; ".join(reasons) or "the graph has no attention behind a cache"
+        raise BadInput(f"--attention-op microsoft: no attention becomes one operator: {why}; leave it out")
+    return (f"GroupQueryAttention computes {made.fused} of {made.count} attentions", *reasons)
+
+
 def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteRequest) -> Part:
     """Return what torch.onnx makes of a program; raise OpsetFailed where it makes nothing of it at this opset."""
     import torch
 
-    count = attention.count_of(program)
-    if request.attention_op != "decomposed" and not count:
+    count, as_operator = attention.count_of(program), request.attention_op == "onnx"
+    if as_operator and not count:
         raise BadInput(NO_ATTENTION.format(request.attention_op))
     try:
         with exact_rules() as optimizes, torch.no_grad():  # attention has other strides where a mask has a gradient
@@ -202,7 +219,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteR
         raise OpsetFailed(f"torch.onnx.export failed{why(error)}") from error
     assert exported is not None
     written = sum(node.op_type == "Attention" for node in exported.model.graph)
-    if request.attention_op != "decomposed" and written < count:
+    if as_operator and written < count:
         raise BadInput(
             f"--attention-op {request.attention_op}: {count - written} of {count} attentions have dropout, or heads of "
             "no fixed size, which the operator has not; leave it out"

@@ -44,7 +44,7 @@ def translations(op: AttentionOp = "decomposed") -> dict[Callable[..., object], 
     """
     import torch
 
-    of_four: Callable[..., Part] = {"decomposed": by_products, "onnx": by_operator}[op]
+    of_four: Callable[..., Part] = {"onnx": by_operator}.get(op, by_products)
 
     def attention(query: Part, key: Part, value: Part, attn_mask: Part = None, *more: Part, **named: Part) -> Part:
         attended = of_any(query, key, value, attn_mask, *more, **named)

@@ -89,22 +89,12 @@ class NotFused(Exception):
     """Why an attention stays as it is."""
 
 
-def fuse_attention(
-    model: ir.Model, padding: ir.Value | None, feeds: Feeds, longest: int, positions: int | None
-) -> Attentions:
-    """Write attention behind caches as GroupQueryAttention, and rotations before it as RotaryEmbedding, in place.
-
-    Args:
-        model: the graph.
-        padding: the input that says which keys are padding, (batch, keys), 0 for these; None where none does.
-        feeds: makes inputs of a call, for the parts of the graph that are evaluated.
-        longest: up to which length a window is looked for.
-        positions: how many positions the model has; None where nobody says it: then no rows of them are stored.
-    """
+def fuse_attention(fusing: Fusing) -> Attentions:
+    """Write attention behind caches as GroupQueryAttention, and rotations before it as RotaryEmbedding, in place."""
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    fusing = Fusing(model, padding, feeds, longest, Rotations(model, feeds, positions))
-    softmaxes = [each for each in model.graph if each.op_type == "Softmax"]
+    graph = fusing.model.graph
+    softmaxes = [each for each in graph if each.op_type == "Softmax"]
     fused, left = 0, dict[str, int]()
     for softmax in softmaxes:
         try:
@@ -113,26 +103,35 @@ def fuse_attention(
         except NotFused as error:
             left[str(error)] = left.get(str(error), 0) + 1
     if fused:
-        model.graph.opset_imports.setdefault(MICROSOFT, 1)
-        RemoveUnusedNodesPass()(model)
+        graph.opset_imports.setdefault(MICROSOFT, 1)
+        RemoveUnusedNodesPass()(fusing.model)
     return Attentions(len(softmaxes), fused, left)
 
 
 @dataclass
 class Fusing:
-    """A graph whose attentions become operators, with what these share."""
+    """A graph whose attentions become operators, with what these share.
+
+    Args:
+        model: the graph.
+        padding: the input that says which keys are padding, (batch, keys), 0 for these.
+        feeds: makes inputs of a call, for the parts of the graph that are evaluated.
+        longest: up to which length a window is looked for.
+        positions: how many positions the model has; None where nobody says it: then no rows of them are stored.
+    """
 
     model: ir.Model
-    padding: ir.Value | None
+    padding: ir.Value
     feeds: Feeds
     longest: int
-    rotations: Rotations
+    positions: int | None
     hidden: dict[ir.Value, Hiding | None] = field(default_factory=dict)
     biases: dict[ir.Value, ir.Value] = field(default_factory=dict)
     lengths: tuple[ir.Value, ir.Value] | None = None
 
     def __post_init__(self) -> None:
         self.graph = self.model.graph
+        self.rotations = Rotations(self.model, self.feeds, self.positions)
         self.repeated = {each.result: each.heads for each in repeated_in(self.graph)}
         self.start = next(iter(self.graph))
 
@@ -179,14 +178,15 @@ class Fusing:
         queries = self.rotations.turned(before, attention.scores.queries)
         keys = self.rotations.turned(before, new[0])
         values = in_rows(self.graph, before, new[1])
-        last, total = self._lengths(past[0])
-        bias = None if hides is None else self._bias(before, mask, hides, attention.attended)
+        last, total = self._lengths()
+        assert mask is not None
+        bias = self._bias(before, mask, hides, attention.attended)
         heads = [features_of(sizes_of(each, 4)[1]) for each in (attention.scores.queries, new[0])]
         attributes: dict[str, int | float] = {"num_heads": heads[0], "kv_num_heads": heads[1]}
         attributes["scale"] = attention.scores.scale
         if attention.scores.softcap:
             attributes["softcap"] = attention.scores.softcap
-        if hides is not None and hides.window is not None:
+        if hides.window is not None:
             attributes["local_window_size"] = hides.window
         name = attention.attended.name
         outputs = [ir.Value(name=f"{each}_fused") for each in (name, attention.keys.name, attention.values.name)]
@@ -227,24 +227,21 @@ class Fusing:
             self.graph.insert_after(producer, [apart, swapped])
             self._replace(heads, swapped.outputs[0])
 
-    def _hides(self, mask: ir.Value | None) -> Hiding | None:
+    def _hides(self, mask: ir.Value | None) -> Hiding:
         if mask is None:
             raise NotFused("no mask hides keys behind a query")
         if mask not in self.hidden:
-            padding = None if self.padding is None else str(self.padding.name)
-            self.hidden[mask] = hiding(self.model, mask, padding, self.feeds, self.longest)
+            self.hidden[mask] = hiding(self.model, mask, str(self.padding.name), self.feeds, self.longest)
         found = self.hidden[mask]
         if found is None:
             raise NotFused("its mask lets a query see keys behind it, or cannot be evaluated alone")
         return found
 
-    def _lengths(self, past: ir.Value | None) -> tuple[ir.Value, ir.Value]:
+    def _lengths(self) -> tuple[ir.Value, ir.Value]:
         """Return the place of the last key of each text, and how many keys there are, in int32."""
         import onnx_ir as ir
 
         if self.lengths is None:
-            if self.padding is None or past is None:
-                raise NotFused("no input says how many keys there are")
             nodes = [
                 node("Shape", "keys_and_texts_total", self.padding, start=1, end=2),
                 node("Shape", "texts", self.padding, start=0, end=1),
@@ -257,12 +254,9 @@ class Fusing:
             self.lengths = of_texts.outputs[0], whole.outputs[0]
         return self.lengths
 
-    def _bias(self, before: ir.Node, mask: ir.Value | None, hides: Hiding, like: ir.Value) -> ir.Value | None:
-        """Return what is added to scores, (batch or 1, heads or 1, tokens, keys): for padding, or all numbers of a mask."""
-        assert mask is not None
+    def _bias(self, before: ir.Node, mask: ir.Value, hides: Hiding, like: ir.Value) -> ir.Value:
+        """Return what is added to scores, (batch or 1, heads or 1, tokens, keys): for padding, or a mask's numbers."""
         if hides.plain:
-            if self.padding is None:
-                return None
             if self.padding not in self.biases:
                 self.biases[self.padding] = self._of_padding(like)
             return self.biases[self.padding]
@@ -274,7 +268,6 @@ class Fusing:
         """Return 0 for keys, and a number near the lowest for padding: of minus infinity alone a softmax is no number."""
         import onnx_ir as ir
 
-        assert self.padding is not None
         assert like.dtype is not None
         dtype = like.dtype.numpy()
         shown, hidden = (initializer(self.graph, name, np.array(number, dtype)) for name, number in _numbers(dtype))

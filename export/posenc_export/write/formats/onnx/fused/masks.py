@@ -46,18 +46,16 @@ class Hiding:
     plain: bool
 
 
-def hiding(model: ir.Model, mask: ir.Value | None, padding: str | None, feeds: Feeds, longest: int) -> Hiding | None:
+def hiding(model: ir.Model, mask: ir.Value, padding: str, feeds: Feeds, longest: int) -> Hiding | None:
     """Return what a mask hides; None where a query sees keys behind it, or where the mask cannot be evaluated.
 
     Args:
         model: the graph.
         mask: what is added to scores, (batch or 1, heads or 1, tokens, keys), or which keys are seen.
-        padding: the input that says which keys are padding, 0 for these; None where no input does.
+        padding: the input that says which keys are padding, 0 for these.
         feeds: makes the inputs of a call.
         longest: up to which length a window is looked for.
     """
-    if mask is None:
-        return None
     try:
         part = GraphPart(model, mask)
     except ValueError:
@@ -76,7 +74,7 @@ def hiding(model: ir.Model, mask: ir.Value | None, padding: str | None, feeds: F
     width = int(seen[-1][0, 0, -1].sum())
     window = width if width < longest else None
     for array, shown, size, (named, _) in zip(masks, seen, sizes, calls, strict=True):
-        tokens = np.ones((size.batch, size.seq + size.past), bool) if padding is None else named[padding] != 0
+        tokens = named[padding] != 0
         expected = _causal(size, window) & tokens[:, None, None, :]
         is_text = tokens[:, None, size.past :, None]
         numbers = array if array.dtype == bool else np.where(shown, array, 0)
