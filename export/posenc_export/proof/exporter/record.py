@@ -15,6 +15,7 @@ from posenc_export.proof.exporter.capturing import captured_again, notes_on_call
 from posenc_export.proof.exporter.draft import Draft
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.context import Behaviour, Capture
+from posenc_export.proof.planning.contract import by_contract
 from posenc_export.proof.planning.eager_refusals import refused_by_eager
 from posenc_export.proof.planning.hard import hard_cases
 from posenc_export.proof.planning.plan import plan
@@ -68,8 +69,13 @@ def call_in_cases(
     # this copy is called in every case, one after the other
     before = _state(called.module)
     asked = refused_by_eager(encoding, planned.cases, options.seed, is_declared=not draft.is_whole)
-    golden = record(encoding, asked.cases, options.seed, options.validation.progress)
+    tried = by_contract(asked.cases, encoding.inputs) if request.attention_op == "microsoft" else asked.cases
+    golden = record(encoding, tried, options.seed, options.validation.progress)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
+    if request.attention_op == "microsoft":
+        from posenc_export.proof.recording.own_module import with_free_padding
+
+        cases = tuple(with_free_padding(encoding, case, options.seed) for case in cases)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
     ignored: tuple[str, ...] = ()
     if draft.proof != "one":  # one token alone may not show what an input is for

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from posenc.ports import Array
 from posenc.scheme import SCHEMES
 from posenc_export.bundle.case import Case, Padding
+from posenc_export.bundle.decoders import is_cache
 from posenc_export.common.arrays import to_torch
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import SHORTEST, ExportOptions
 from posenc_export.write.cpp.embed import check_embeddable
 from posenc_export.write.cpp.names import namespace_for
 from posenc_export.write.formats import FORMATS, WriteRequest
-from posenc_export.write.formats.onnx.fused import is_cache
 from posenc_export.write.runtime_configs import RUNTIME_CONFIGS
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for

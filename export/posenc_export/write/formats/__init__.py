@@ -65,8 +65,8 @@ QUANTIZED_RUNTIMES: Mapping[str, str] = {"int4": "1.17", "int8": "1.23"}
 
 ATTENTION_OPS: Mapping[AttentionOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23, "microsoft": DEFAULT_OPSET}
 """Ways to write attention, with the lowest opset that has each."""
-ATTENTION_RUNTIMES: Mapping[AttentionOp, str] = {"microsoft": "1.22"}
-"""The first ONNX Runtime of those that were tried whose operator takes numbers that are added to scores on the CPU."""
+ATTENTION_RUNTIMES: Mapping[AttentionOp, str] = {"microsoft": "1.28"}
+"""The first ONNX Runtime that refuses a cache with fewer tokens than the mask counts; from 1.22 on it runs others."""
 
 
 @dataclass(frozen=True)

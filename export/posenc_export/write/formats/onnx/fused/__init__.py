@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from posenc_export.bundle.decoders import decoder_axes, mask_of_keys
 from posenc_export.write.formats.onnx.fused.attention import Attentions, Fusing, fuse_attention
-from posenc_export.write.formats.onnx.fused.masks import Feeds, Sizes
+from posenc_export.write.formats.onnx.fused.masks import Sizes
 from posenc_export.write.formats.onnx.fused.norms import fuse_norms
 from posenc_export.write.formats.onnx.fused.products import fuse_products
 
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from posenc.ports import Array, Port
+    from posenc_export.bundle.case import Padding
 
 LONGEST = 2**16
 """Up to which length a window is looked for, where nobody says how many positions there are."""
-Inputs = Callable[[Mapping[str, int], str], Mapping[str, "Array"]]
+Inputs = Callable[[Mapping[str, int], "Padding"], Mapping[str, "Array"]]
 """Makes the inputs of a call, by the sizes of its axes and the side of its padding."""
 
 
@@ -43,31 +45,16 @@ def fuse(model: ir.Model, ports: tuple[Port, ...], inputs: Inputs, positions: in
         inputs: makes the inputs of a call, but caches.
         positions: how many positions the model has; None where nobody says it.
     """
-    from posenc.ports import Mask
-
-    caches = [port for port in ports if is_cache(port)]
-    others = [port for port in ports if not is_cache(port)]
-    if not caches:
+    axes, mask = decoder_axes(ports), mask_of_keys(ports)
+    if axes is None or mask is None:
         return Attentions(0, 0, {})
-    batch, past = caches[0].axes[0].name, caches[0].axes[2].name
-    lengths = {name for port in others for axis in port.axes if axis.is_length for name in axis.names}
-    seqs = sorted(lengths - {past})
-    masks = [port for port in others if isinstance(port.carries, Mask) and {*port.axes[-1].names} == {past, *seqs}]
-    if len(seqs) != 1 or len(masks) != 1 or len(masks[0].axes) != 2:
-        return Attentions(0, 0, {"no mask says how many keys there are": len(caches) // 2})
 
-    def feeds(sizes: Sizes, side: str) -> tuple[Mapping[str, Array], Mapping[str, tuple[int, ...]]]:
-        of_axes = {batch: sizes.batch, seqs[0]: sizes.seq, past: sizes.past}
+    def feeds(sizes: Sizes, side: Padding) -> tuple[Mapping[str, Array], Mapping[str, tuple[int, ...]]]:
+        of_axes = dict(zip(axes, sizes, strict=True))
         return inputs(of_axes, side), {port.name: port.shape(of_axes) for port in ports}
 
-    padding = next(value for value in model.graph.inputs if value.name == masks[0].name)
+    padding = next(value for value in model.graph.inputs if value.name == mask.name)
     return fuse_attention(Fusing(model, padding, feeds, max(positions or 0, LONGEST), positions))
 
 
-def is_cache(port: Port) -> bool:
-    """Return whether a port has heads of tokens, (batch, heads, tokens, features), as caches have."""
-    dynamic = [axis.is_dynamic for axis in port.axes]
-    return dynamic == [True, False, True, False] and port.dtype.startswith(("float", "bfloat"))
-
-
-__all__ = ["Attentions", "fuse", "fuse_norms", "fuse_products", "is_cache"]
+__all__ = ["Attentions", "fuse", "fuse_norms", "fuse_products"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from posenc_export.write.formats.onnx.repeated_heads import maker_of, repeated_i
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from posenc.ports import Array
 
 OPERATOR = "GroupQueryAttention"
 FLOATS = ("FLOAT", "FLOAT16")
@@ -265,7 +267,7 @@ class Fusing:
         return self.biases[mask]
 
     def _of_padding(self, like: ir.Value) -> ir.Value:
-        """Return 0 for keys, and a number near the lowest for padding: of minus infinity alone a softmax is no number."""
+        """Return 0 for keys, and for padding a number near the lowest, since a softmax of minus infinity is none."""
         import onnx_ir as ir
 
         assert like.dtype is not None
@@ -315,18 +317,18 @@ def _joined(heads: ir.Value, rows: ir.Value) -> tuple[list[ir.Value], bool]:
         for join in [use.node for use in swap.outputs[0].uses()]:
             result = join.outputs[0]
             are_rows = result.shape is not None and len(result.shape) == 3 and rows.shape is not None
-            if join.op_type != "Reshape" or not are_rows or result.shape[2] != rows.shape[2]:
+            if join.op_type != "Reshape" or not are_rows or sizes_of(result, 3)[2] != sizes_of(rows, 3)[2]:
                 return [], True
             joined.append(result)
     return joined, False
 
 
-def stored_number(graph: ir.Graph, name: str, number: np.ndarray) -> ir.Value:  # type: ignore[type-arg]
+def stored_number(graph: ir.Graph, name: str, number: Array) -> ir.Value:
     """Return a number that a graph stores, once for each name."""
     return graph.initializers[name] if name in graph.initializers else initializer(graph, name, number)
 
 
-def _numbers(dtype: np.dtype) -> list[tuple[str, float]]:  # type: ignore[type-arg]
+def _numbers(dtype: np.dtype[Any]) -> list[tuple[str, float]]:
     # half of the lowest: with scores added it still is a number
     return [("shown", 0.0), ("hidden", float(np.finfo(dtype).min) / 2)]
 
@@ -356,7 +358,7 @@ def _of_where(mask: ir.Value | None) -> ir.Value | None:
 
 
 def _chain(value: ir.Value | None) -> tuple[ir.Value, ir.Value, float, float] | None:
-    """Return queries, keys, the scale of their products, and the ceiling on these, 0 for none; None for other values."""
+    """Return queries, keys, the scale of their products, and the ceiling on these, 0 for none; None for others."""
     scale, softcap = 1.0, 0.0
     value = without_casts(value)
     product = maker_of(value, "Mul")

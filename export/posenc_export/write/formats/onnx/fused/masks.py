@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from posenc.ports import Array
+    from posenc_export.bundle.case import Padding
 
 SHORT: Sequence[tuple[int, int, int]] = ((2, 5, 0), (2, 4, 3), (2, 1, 6), (1, 6, 1), (1, 1, 0), (3, 3, 9))
 """Texts, tokens and cached tokens of calls that show what a mask is made of."""
@@ -29,7 +30,7 @@ class Sizes(NamedTuple):
     past: int
 
 
-Feeds = Callable[[Sizes, str], tuple[Mapping[str, "Array"], Mapping[str, tuple[int, ...]]]]
+Feeds = Callable[[Sizes, "Padding"], tuple[Mapping[str, "Array"], Mapping[str, tuple[int, ...]]]]
 """Inputs by name for sizes and a side of padding, and the sizes of all of them."""
 
 
@@ -60,8 +61,8 @@ def hiding(model: ir.Model, mask: ir.Value, padding: str, feeds: Feeds, longest:
         part = GraphPart(model, mask)
     except ValueError:
         return None
-    sizes = [Sizes(*each) for each in SHORT for _ in ("left", "right")] + [Sizes(*LONG, longest - LONG[1])]
-    sides = ["left", "right"] * len(SHORT) + ["none"]
+    sizes = [Sizes(*each) for each in SHORT for _ in range(2)] + [Sizes(*LONG, longest - LONG[1])]
+    sides: list[Padding] = [*("left", "right") * len(SHORT), "none"]
     calls = [feeds(each, side) for each, side in zip(sizes, sides, strict=True)]
     try:
         masks = part.values([named for named, _ in calls], [shapes for _, shapes in calls])

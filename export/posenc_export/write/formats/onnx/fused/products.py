@@ -64,10 +64,10 @@ def _product(matmul: ir.Node) -> Product | None:
     if weights is None or weights.const_value is None or len(weights.const_value.shape) != 2:
         return None
     uses = [use.node for use in result.uses()]
-    if len(weights.uses()) != 1 or result.shape is None:  # type: ignore[arg-type]
+    if len(weights.uses()) != 1 or result.shape is None:
         return None
     if len(uses) == 1 and uses[0].op_type == "Add":
-        (bias,) = (each for each in uses[0].inputs if each is not result) or (None,)
+        bias = next(each for each in uses[0].inputs if each is not result)
         stored = None if bias is None else bias.const_value
         if stored is not None and tuple(stored.shape) == (weights.const_value.shape[1],):
             return Product(matmul, weights, bias, uses[0])
@@ -90,8 +90,8 @@ def _pack(graph: ir.Graph, x: ir.Value, products: Sequence[Product]) -> None:
     split = ir.node("Split", [nodes[-1].outputs[0], sizes], {"axis": -1}, outputs=parts, name=f"{name}_split")
     first = products[0].last.outputs[0]
     for made in nodes:
-        made.outputs[0].dtype = first.dtype
-        made.outputs[0].shape = ir.Shape([*(first.shape or ())][:-1] + [sum(widths)])
+        made.outputs[0].type = first.type
+        made.outputs[0].shape = ir.Shape([*[*(first.shape or ())][:-1], sum(widths)])
     graph.insert_before(before, [*nodes, split])
     for product, part in zip(products, parts, strict=True):
         old = product.last.outputs[0]
@@ -103,15 +103,13 @@ def _joined(graph: ir.Graph, name: str, values: Sequence[ir.Value], axis: int) -
     """Return stored tensors side by side, made when they are written: a model's weights are held once."""
     import onnx_ir as ir
 
-    tensors = [value.const_value for value in values]
-    shape = [int(size) for size in tensors[0].shape]  # type: ignore[union-attr,arg-type]
-    shape[axis] = sum(int(tensor.shape[axis]) for tensor in tensors)  # type: ignore[union-attr,arg-type]
+    tensors = [value.const_value for value in values if value.const_value is not None]
+    dtype, shape = tensors[0].dtype, [*tensors[0].shape.numpy()]
+    shape[axis] = sum(tensor.shape.numpy()[axis] for tensor in tensors)
 
     def join() -> ir.TensorProtocol:
-        whole = np.concatenate([tensor.numpy() for tensor in tensors], axis)  # type: ignore[union-attr]
-        return ir.Tensor(whole, dtype=dtype, name=name)
+        return ir.Tensor(np.concatenate([tensor.numpy() for tensor in tensors], axis), dtype=dtype, name=name)
 
-    dtype = tensors[0].dtype  # type: ignore[union-attr]
     tensor = ir.LazyTensor(join, dtype=dtype, shape=ir.Shape(shape), name=name)
     value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=tensor)
     graph.register_initializer(value)

@@ -20,7 +20,7 @@ from posenc_export.write.formats.onnx.fused.parts import GraphPart
 from posenc_export.write.formats.onnx.fused.values import MICROSOFT, features_of, in_rows, sizes_of, stored
 from posenc_export.write.formats.onnx.lengths import initializer, node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of
-from posenc_export.write.formats.onnx.rotated_halves import once, rotation_in
+from posenc_export.write.formats.onnx.rotated_halves import once, rotation_in, slice_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -98,10 +98,10 @@ class Rotations:
         key = rotation.cos, rotation.sin
         if key not in self.rows:
             cos, sin = (once(self.model.graph, before, each, self.columns) for each in key)
-            self.rows[key] = self._of_positions(before, cos, sin) or self._of_call(before, cos, sin)
+            self.rows[key] = self._of_positions(cos, sin) or self._of_call(before, cos, sin)
         return self.rows[key]
 
-    def _of_positions(self, before: ir.Node, cos: ir.Value, sin: ir.Value) -> Rows | None:
+    def _of_positions(self, cos: ir.Value, sin: ir.Value) -> Rows | None:
         """Return the rows of all positions, or None where they follow from more than a position each."""
         pairs = features_of(sizes_of(cos, 3)[2])
         if not self.positions or self.positions * pairs * 4 > LARGEST:
@@ -110,14 +110,15 @@ class Rotations:
             parts = [GraphPart(self.model, value) for value in (cos, sin)]
         except ValueError:
             return None
-        ids, *more = {each for part in parts for each in part.inputs} or {None}
-        if ids is None or more or ids.shape is None or len(ids.shape) != 2:
+        read = [*{each for part in parts for each in part.inputs}]
+        ids = read[0] if len(read) == 1 else None
+        if ids is None or ids.shape is None or len(ids.shape) != 2:
             return None
         tables = [_table(part, ids, self.positions, self.feeds) for part in parts]
         if any(table is None for table in tables):
             return None
         stored_rows = [self._table(name, table) for name, table in zip(("cos", "sin"), tables, strict=True)]
-        return Rows(stored_rows[0], stored_rows[1], self._checked(before, ids))
+        return Rows(stored_rows[0], stored_rows[1], ids)
 
     def _table(self, name: str, table: Array | None) -> ir.Value:
         """Return stored rows, once for the same numbers."""
@@ -130,21 +131,6 @@ class Rotations:
         value = initializer(self.model.graph, f"{name}_cache{f'_{count}' if count else ''}", table)
         self.tables.append(value)
         return value
-
-    def _checked(self, before: ir.Node, ids: ir.Value) -> ir.Value:
-        """Return ids as they are; a look-up refuses those without a row, which older runtimes would read behind it."""
-        graph, name = self.model.graph, f"{ids.name}_of_rows"
-        made = next((each.outputs[0] for each in graph if each.name == name), None)
-        if made is not None:
-            return made
-        assert self.positions is not None
-        numbers = stored(graph, "row_numbers", np.arange(self.positions, dtype=np.int64))
-        none, end = (stored(graph, f"row_{number}", np.array(number, np.int64)) for number in (0, self.positions))
-        is_none = node("Less", f"{name}_none", ids, none)
-        beyond = node("Where", f"{name}_or_end", is_none.outputs[0], end, ids)
-        looked_up = node("Gather", name, numbers, beyond.outputs[0])
-        graph.insert_before(before, [is_none, beyond, looked_up])
-        return looked_up.outputs[0]
 
     def _of_call(self, before: ir.Node, cos: ir.Value, sin: ir.Value) -> Rows:
         """Return the rows of a call's tokens, one behind the other, and their numbers."""
@@ -188,8 +174,6 @@ def rotation_of(heads: ir.Value) -> Rotation | None:
     passes = (
         passing is not None and passing.shape is not None and features_of(passing.shape[3]) + width == heads.shape[3]
     )
-    from posenc_export.write.formats.onnx.rotated_halves import slice_of
-
     ends = slice_of(first, x), slice_of(rest, x)
     right = ends == ((0, width), (width, heads.shape[3]))
     return Rotation(x, found.cos, found.sin, width) if whole and passes and right else None

@@ -75,7 +75,7 @@ def in_rows(graph: ir.Graph, before: ir.Node, value: ir.Value) -> ir.Value:
         return rows
     assert by_token is not None
     joined = node("Reshape", f"{value.name}_rows", by_token, stored(graph, f"rows_of_{width}", [0, 0, width]))
-    joined.outputs[0].dtype, joined.outputs[0].shape = value.dtype, ir.Shape([sizes[0], sizes[2], width])
+    joined.outputs[0].type, joined.outputs[0].shape = value.type, ir.Shape([sizes[0], sizes[2], width])
     graph.insert_before(before, [joined])
     return joined.outputs[0]
 

@@ -1,0 +1,55 @@
+"""A decoder by its ports: which of them are caches, and which axes count texts, tokens and cached tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from posenc.ports import Mask, Port
+
+ONE_TEXT = "behind a cache, several tokens at once are for one text: a batch goes on by one token a call"
+"""What GroupQueryAttention refuses."""
+IN_PLACE = (
+    "past and present may share a buffer with room for more tokens than the mask counts: new keys and values are written "
+    "behind those that are there"
+)
+"""What it does beside a plain file."""
+
+
+class DecoderAxes(NamedTuple):
+    """The names of axes: of texts, of the tokens of a call, and of those whose keys and values are cached."""
+
+    batch: str
+    seq: str
+    past: str
+
+    def is_refused(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether GroupQueryAttention refuses a call: several texts, each with several tokens behind a cache."""
+        return min(sizes.get(self.batch, 1), sizes.get(self.seq, 1)) > 1 and sizes.get(self.past, 0) > 0
+
+
+def is_cache(port: Port) -> bool:
+    """Return whether a port holds heads of tokens, (batch, heads, tokens, features), as a cache does."""
+    dynamic = [axis.is_dynamic for axis in port.axes]
+    return dynamic == [True, False, True, False] and port.dtype.startswith(("float", "bfloat"))
+
+
+def decoder_axes(ports: Sequence[Port]) -> DecoderAxes | None:
+    """Return the axes of a decoder with one cache, or None for anything else."""
+    caches = [port for port in ports if is_cache(port)]
+    if not caches:
+        return None
+    past = {port.axes[2].name for port in caches}
+    others = [axis for port in ports if not is_cache(port) for axis in port.axes if axis.is_length]
+    seqs = {name for axis in others for name in axis.names} - past
+    if len(past) != 1 or len(seqs) != 1:
+        return None
+    return DecoderAxes(caches[0].axes[0].name, *seqs, *past)
+
+
+def mask_of_keys(ports: Sequence[Port]) -> Port | None:
+    """Return the mask of all tokens of a decoder, cached and new: (batch, tokens); None where none goes in."""
+    axes = decoder_axes(ports)
+    masks = [port for port in ports if isinstance(port.carries, Mask) and len(port.axes) == 2]
+    whole = [port for port in masks if axes is not None and {*port.axes[1].names} == {axes.past, axes.seq}]
+    return whole[0] if len(whole) == 1 else None
