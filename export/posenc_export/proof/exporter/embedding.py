@@ -9,7 +9,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.write.cpp.embed import write_cpp
 from posenc_export.write.cpp.uses import Uses, in_place
 from posenc_export.write.formats.onnx import read_onnx
-from posenc_export.write.formats.onnx.memory import may_replace, unread
+from posenc_export.write.formats.onnx.memory import caches_in_place, may_replace, unread
 
 
 def embedded(bundle: Bundle, name: str = "", kept: AbstractSet[str] | None = None) -> Bundle:
@@ -28,4 +28,5 @@ def uses_of(bundle: Bundle) -> Uses:
     if artifact is None:
         return Uses(ignored, in_place(manifest.inputs, manifest.outputs, lambda *_: True))
     graph = read_onnx(bundle.path(artifact))
-    return Uses(ignored & unread(graph), in_place(manifest.inputs, manifest.outputs, partial(may_replace, graph)))
+    replaces = in_place(manifest.inputs, manifest.outputs, partial(may_replace, graph))
+    return Uses(ignored & unread(graph), replaces, caches_in_place(graph))

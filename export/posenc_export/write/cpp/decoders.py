@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from posenc.ports import Port
 from posenc_export.bundle.manifest import Generation, Manifest
@@ -15,13 +15,21 @@ BEFORE, AFTER = "past_key_values.", "present."
 """The names that whole models have for these: a part of the cache is the input that its output becomes."""
 
 
-def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
-    """Return posenc::DecoderPorts as an expression: the number of each input and output that a decoder feeds."""
+def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mapping[str, str] | None = None) -> str:
+    """Return posenc::DecoderPorts as an expression: the number of each input and output that a decoder feeds.
+
+    Args:
+        inputs: What goes in.
+        outputs: What comes out.
+        caches: The input that an output shares a buffer with, by output: a decoder works in place where all of them do.
+    """
     number = {port.name: i for i, port in enumerate(inputs)}
     of_output = {port.name: i for i, port in enumerate(outputs)}
+    of_cache = {name.replace(BEFORE, AFTER): name for name in number if name.startswith(BEFORE)}
+    in_place = bool(of_cache) and all((caches or {}).get(after) == before for after, before in of_cache.items())
     cache = (braced(n, of_output[name.replace(BEFORE, AFTER)]) for name, n in number.items() if name.startswith(BEFORE))
     numbers = [number.get(name, -1) for name in PORTS]
-    return f"DecoderPorts{braced(*numbers, of_output[LOGITS], braced(*cache))}"
+    return f"DecoderPorts{braced(*numbers, of_output[LOGITS], braced(*cache), *(['true'] if in_place else []))}"
 
 
 def generation_source(manifest: Manifest, name: str) -> str:

@@ -40,7 +40,7 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         BUNDLE_TEMPLATES,
         title=title(manifest),
         decoder_include='#include "posenc/decoder.hpp"\n' if manifest.generations else "",
-        decoder=_decoder(manifest),
+        decoder=_decoder(manifest, uses),
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
@@ -91,11 +91,11 @@ def _limit(port: Port) -> str:
     return filled("limit.hpp", BUNDLE_TEMPLATES, port=spelled(port.name), end=limits.end) if limits.end else ""
 
 
-def _decoder(manifest: Manifest) -> str:
+def _decoder(manifest: Manifest, uses: Uses) -> str:
     """Return the function that gives a decoder, of a causal language model; nothing for other graphs."""
     if not manifest.generations:
         return ""
-    ports = decoder_ports(manifest.inputs, manifest.outputs)
+    ports = decoder_ports(manifest.inputs, manifest.outputs, uses.caches)
     return filled("decoder.hpp", BUNDLE_TEMPLATES, ports=ports)
 
 
@@ -144,7 +144,7 @@ def _counted(manifest: Manifest) -> str:
 
 
 def _output(port: Port, uses: Uses) -> str:
-    over = uses.replaces.get(port.name)
+    over = uses.replaces.get(port.name) or uses.caches.get(port.name)
     return _port(port) if over is None else _port(port, 0, quoted(""), quoted(over))
 
 

@@ -18,11 +18,13 @@ class Uses:
     Args:
         unread: Inputs of which only the sizes are taken.
         replaces: The input that an output may exactly replace, by output.
+        caches: The input that an output of a decoder shares a buffer with which has room for more, by output.
 
     """
 
     unread: frozenset[str] = frozenset()
     replaces: Mapping[str, str] = field(default_factory=dict)
+    caches: Mapping[str, str] = field(default_factory=dict)
 
     def fed(self, inputs: Iterable[Port]) -> tuple[Port, ...]:
         """Return the inputs whose memory a call is given."""

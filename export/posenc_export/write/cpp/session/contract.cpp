@@ -78,18 +78,29 @@ Contract::Plan Contract::plan_of(const Port& port) {
 Fault Contract::find(Span<const View> inputs, Span<const View> outputs, bool with_outputs,
                      bool readable) const noexcept {
   Sizes sizes(axes_.size());
-  auto found = find_in_ports(input_plans_, inputs, sizes);
+  auto found = find_in_ports(input_plans_, inputs, {}, sizes);
   if (found.what == What::none && with_outputs) {
-    found = find_in_ports(output_plans_, outputs, sizes);
+    found = find_in_ports(output_plans_, outputs, inputs, sizes);
     found.of_output = true;
     if (found.what == What::none) found = find_overlap(inputs, outputs);
   }
   return found.what == What::none && readable ? find_limit(inputs) : found;
 }
 
-Fault Contract::find_in_ports(const std::vector<Plan>& plans, Span<const View> views, Sizes& sizes) noexcept {
+/// Whether an output lies exactly where an input does that it may replace, and has its shape: what was cached and what is
+/// cached afterwards may share a buffer that has room for more, so that no axis of it says how many tokens there are.
+bool Contract::is_in_place(const Plan& plan, const View& view, Span<const View> replaced) noexcept {
+  if (plan.may_replace == none || plan.may_replace >= replaced.size()) return false;
+  const auto& input = replaced[plan.may_replace];
+  return view.dtype == input.dtype && same_place(view, input) && view.shape.size() == input.shape.size() &&
+         std::equal(view.shape.begin(), view.shape.end(), input.shape.begin());
+}
+
+Fault Contract::find_in_ports(const std::vector<Plan>& plans, Span<const View> views, Span<const View> replaced,
+                              Sizes& sizes) noexcept {
   if (plans.size() != views.size()) return fault(What::ports);
   for (std::size_t i = 0; i < views.size(); ++i) {
+    if (is_in_place(plans[i], views[i], replaced)) continue;
     auto found = find_in_port(plans[i], views[i], sizes);
     found.port = i;
     if (found.what != What::none) return found;

@@ -82,7 +82,9 @@ class Contract {
   Place find_axis(const std::string& name) const;
   static Counts counts(const Limited& limited, Span<const View> inputs) noexcept;
   Fault find(Span<const View> inputs, Span<const View> outputs, bool with_outputs, bool readable) const noexcept;
-  static Fault find_in_ports(const std::vector<Plan>& plans, Span<const View> views, Sizes& sizes) noexcept;
+  static Fault find_in_ports(const std::vector<Plan>& plans, Span<const View> views, Span<const View> replaced,
+                             Sizes& sizes) noexcept;
+  static bool is_in_place(const Plan& plan, const View& view, Span<const View> replaced) noexcept;
   static Fault find_in_port(const Plan& plan, const View& view, Sizes& sizes) noexcept;
   Fault find_limit(Span<const View> inputs) const noexcept;
   Fault find_overlap(Span<const View> inputs, Span<const View> outputs) const noexcept;

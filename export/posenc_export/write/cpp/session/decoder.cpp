@@ -32,11 +32,20 @@ template <class T>
 class Buffer {
  public:
   T* data() noexcept { return items_.get(); }
+  const T* data() const noexcept { return items_.get(); }
   std::size_t size() const noexcept { return size_; }
 
   /// Have room for so many; what it held is forgotten. Where memory does not have them, it holds what it held.
-  bool grow(std::size_t size) noexcept {
-    if (size <= size_) return true;
+  bool grow(std::size_t size) noexcept { return size <= size_ || take(size); }
+
+  /// Give its memory back.
+  void free() noexcept {
+    items_.reset();
+    size_ = 0;
+  }
+
+ private:
+  bool take(std::size_t size) noexcept {
     if (size > unsigned_of(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) return false;
     std::unique_ptr<T[]> larger(new (std::nothrow) T[size]);
     if (larger == nullptr) return false;
@@ -45,7 +54,6 @@ class Buffer {
     return true;
   }
 
- private:
   std::unique_ptr<T[]> items_;
   std::size_t size_ = 0;
 };
@@ -80,7 +88,9 @@ struct Decoder::Impl {
   Buffer<std::int64_t> pads;  // how many pad each text, on the left
   std::array<Buffer<std::byte>, 2> blocks;
   std::size_t full = 0;  // the block that holds the keys and values of all tokens
-  Buffer<float> logits;  // of the last token of each text
+  std::int64_t capacity = 0;  // tokens of a text that the block has room for, where the graph works in place
+  Buffer<float> logits;       // of the last token of each text
+  bool has_logits = false;
 
   std::int64_t reserved = 0;  // tokens of a text that there shall be room for
   std::byte nothing{};        // where a cache of no token lies
@@ -132,6 +142,25 @@ struct Decoder::Impl {
     }
   }
 
+  std::size_t bytes_of(std::int64_t tokens) const noexcept {
+    return product(product(unsigned_of(batch), unsigned_of(tokens)), token_bytes);
+  }
+
+  /// Copy the keys and values of so many tokens out of a block that has room for others.
+  void copy_cache(const std::byte* from, std::int64_t from_tokens, std::byte* to, std::int64_t to_tokens,
+                  std::int64_t tokens) const noexcept {
+    for (const auto& one : cache) {
+      for (std::size_t row = 0; row < unsigned_of(batch) * one.heads; ++row) {
+        if (tokens > 0) std::memmove(to, from, one.token_bytes * unsigned_of(tokens));
+        to += one.token_bytes * unsigned_of(to_tokens);
+        from += one.token_bytes * unsigned_of(from_tokens);
+      }
+    }
+  }
+
+  /// Tokens of a text for which a block is laid out.
+  std::int64_t laid_out() const noexcept { return ports.in_place ? capacity : past; }
+
   /// Positions count from the first token that is no padding, which has position 0.
   bool lay_out(std::int64_t tokens) {
     const auto total = past + tokens;
@@ -159,19 +188,39 @@ struct Decoder::Impl {
   /// Have room for the keys and values of so many tokens in the block that a call fills, and, where nothing has been read,
   /// for those that are reserved in the other one as well, so that the step after a prompt asks for no memory.
   bool grow_cache(std::int64_t tokens) {
-    const auto bytes = [&](std::int64_t of_text) {
-      return product(product(unsigned_of(batch), unsigned_of(of_text)), token_bytes);
-    };
+    if (ports.in_place) return grow_in_place(tokens);
     auto& next = blocks[1 - full];
-    const auto needed = bytes(std::max(tokens, reserved));
-    if (past == 0 && !blocks[full].grow(bytes(reserved))) return false;
+    const auto needed = bytes_of(std::max(tokens, reserved));
+    if (past == 0 && !blocks[full].grow(bytes_of(reserved))) return false;
     if (needed <= next.size()) return true;
     return next.grow(std::max(needed, product(next.size(), 2))) || next.grow(needed);
   }
 
+  /// Have room for so many tokens in the one block: twice as many as before, but none beyond the end of a text.
+  bool grow_in_place(std::int64_t tokens) {
+    const auto needed = std::max(tokens, reserved);
+    if (past == 0) {  // whatever room there is, laid out for these texts
+      const auto of_token = std::max<std::size_t>(bytes_of(1), 1);
+      capacity = static_cast<std::int64_t>(blocks[full].size() / of_token);
+    }
+    if (needed <= capacity) return true;
+    const auto most = end == 0 ? std::numeric_limits<std::int64_t>::max() / 2 : end;
+    auto& next = blocks[1 - full];
+    auto wanted = std::max(needed, std::min(2 * capacity, most));
+    if (!next.grow(bytes_of(wanted))) {
+      wanted = needed;
+      if (!next.grow(bytes_of(wanted))) return false;
+    }
+    copy_cache(blocks[full].data(), capacity, next.data(), wanted, past);
+    blocks[full].free();
+    full = 1 - full;
+    capacity = wanted;
+    return true;
+  }
+
   Status no_memory(std::int64_t tokens) const {
     const auto of_text = std::max(past + tokens, reserved);
-    const auto bytes = product(product(unsigned_of(batch), unsigned_of(of_text)), token_bytes);
+    const auto bytes = bytes_of(of_text);
     const bool countable = bytes < std::numeric_limits<std::size_t>::max();
     return {ErrorKind::memory, "out of memory: " + counted(batch, "text") + " of " + counted(of_text, "token") + " have " +
                                    (countable ? std::to_string(bytes) : "too many") + " bytes of keys and values" +
@@ -200,8 +249,12 @@ struct Decoder::Impl {
     const auto scores = product(unsigned_of(batch * logits_shape[1]), unsigned_of(vocabulary));
     const bool room = lay_out(tokens) && grow_cache(past + tokens);
     if (!room || !all_logits.grow(product(scores, size_of(logits_dtype)))) return no_memory(tokens);
-    view_cache(blocks[full], inputs, past, false);
-    view_cache(blocks[1 - full], outputs, past + tokens, true);
+    view_cache(blocks[full], inputs, laid_out(), false);
+    if (ports.in_place) {
+      view_cache(blocks[full], outputs, capacity, true);
+    } else {
+      view_cache(blocks[1 - full], outputs, past + tokens, true);
+    }
     inputs[unsigned_of(ports.ids)] = view(ids, ids_shape);
     if (ports.mask >= 0) inputs[unsigned_of(ports.mask)] = {DType::int64, mask_shape, mask.data(), count(mask_shape)};
     if (ports.positions >= 0) {
@@ -211,7 +264,7 @@ struct Decoder::Impl {
     outputs[unsigned_of(ports.logits)] = {logits_dtype, logits_shape, all_logits.data(), scores};
     auto status = session->try_run(inputs, outputs);
     if (!status.ok()) return status;  // the cache is as it was
-    full = 1 - full;
+    if (!ports.in_place) full = 1 - full;
     past += tokens;
     return {};
   }
@@ -220,6 +273,8 @@ struct Decoder::Impl {
   Status run_in_parts(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once) {
     // Where tokens have been read, there is room for their logits: these are not lost.
     if (!logits.grow(product(unsigned_of(batch), unsigned_of(vocabulary)))) return no_memory(tokens);
+    // In place, several texts are read at once where nothing is cached, and a token at a time behind it.
+    if (ports.in_place && batch > 1) at_once = past == 0 ? tokens : 1;
     std::int64_t size = 0;
     for (std::int64_t first = 0; first < tokens; first += size) {
       size = std::min(at_once, tokens - first);
@@ -235,6 +290,7 @@ struct Decoder::Impl {
       if (!status.ok()) return status;
     }
     keep_logits();
+    has_logits = true;
     return {};
   }
 
@@ -248,17 +304,8 @@ struct Decoder::Impl {
 
   /// Forget the tokens behind the first `tokens`. What is left of the cache moves to the front of its own block.
   void forget(std::int64_t tokens) noexcept {
-    if (tokens < past && tokens > 0) {
-      auto* to = blocks[full].data();
-      const auto* from = to;
-      for (const auto& one : cache) {
-        const auto kept = one.token_bytes * unsigned_of(tokens);
-        for (std::size_t row = 0; row < unsigned_of(batch) * one.heads; ++row) {
-          std::memmove(to, from, kept);
-          to += kept;
-          from += one.token_bytes * unsigned_of(past);
-        }
-      }
+    if (!ports.in_place && tokens < past && tokens > 0) {
+      copy_cache(blocks[full].data(), past, blocks[full].data(), tokens, tokens);
     }
     past = tokens;
     if (past == 0) batch = 0;
@@ -331,6 +378,43 @@ struct Decoder::Impl {
     return read({padded.data(), unsigned_of(batch * longest)}, longest, at_once);
   }
 
+  Status rewind(std::int64_t tokens) {
+    if (tokens < 0 || tokens > past) {
+      return beyond("rewind is " + std::to_string(tokens) + ", out of range: expected 0 to " + std::to_string(past));
+    }
+    if (tokens < past) has_logits = false;
+    forget(tokens);
+    return {};
+  }
+
+  Status copy(const Impl& other) {
+    if (this == &other) return {};
+    if (session != other.session) return refused("a decoder copies another of its own session");
+    const auto before = batch;
+    batch = other.batch;
+    const auto room = ports.in_place ? std::max(other.past, reserved) : other.past;
+    auto& next = blocks[1 - full];
+    const bool grows = next.grow(bytes_of(room)) && pads.grow(unsigned_of(batch)) &&
+                       logits.grow(product(unsigned_of(batch), unsigned_of(vocabulary)));
+    if (!grows) {
+      batch = before;
+      return {ErrorKind::memory, "out of memory: " + counted(other.batch, "text") + " of " +
+                                     counted(other.past, "token") +
+                                     " are not copied"};
+    }
+    copy_cache(other.blocks[other.full].data(), other.laid_out(), next.data(), room, other.past);
+    std::copy_n(other.pads.data(), unsigned_of(batch), pads.data());
+    if (other.has_logits) std::copy_n(other.logits.data(), unsigned_of(batch * vocabulary), logits.data());
+    has_logits = other.has_logits;
+    past = other.past;
+    if (ports.in_place) {
+      capacity = room;
+      blocks[full].free();
+    }
+    full = 1 - full;
+    return {};
+  }
+
   Status step(Span<const std::int64_t> ids) {
     if (past == 0) return refused("a text begins with a prompt: prefill before the first step");
     if (static_cast<std::int64_t>(ids.size()) != batch) {
@@ -382,8 +466,19 @@ Status Decoder::try_reserve(std::int64_t tokens) noexcept {
   });
 }
 
+Status Decoder::try_rewind(std::int64_t tokens) noexcept {
+  return on_graph([&] { return impl_->rewind(tokens); });
+}
+
+Status Decoder::try_copy(const Decoder& other) noexcept {
+  return on_graph([&] {
+    if (other.impl_ == nullptr) return refused("the other decoder was moved from: make another");
+    return impl_->copy(*other.impl_);
+  });
+}
+
 Span<const float> Decoder::logits() const noexcept {
-  if (length() == 0) return {};
+  if (length() == 0 || !impl_->has_logits) return {};
   return {impl_->logits.data(), unsigned_of(impl_->batch * impl_->vocabulary)};
 }
 std::int64_t Decoder::batch() const noexcept { return impl_ == nullptr ? 0 : impl_->batch; }

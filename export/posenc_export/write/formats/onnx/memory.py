@@ -29,6 +29,12 @@ def unread(model: onnx.ModelProto) -> frozenset[str]:
     return frozenset(value.name for value in model.graph.input if value.name not in read)
 
 
+def caches_in_place(model: onnx.ModelProto) -> dict[str, str]:
+    """Return the input that a cache may share a buffer with, by output: past and present of GroupQueryAttention."""
+    nodes = [node for node in model.graph.node if node.op_type == "GroupQueryAttention"]
+    return {node.output[place]: node.input[place + 2] for node in nodes for place in (1, 2)}
+
+
 def may_replace(model: onnx.ModelProto, output: str, source: str) -> bool:
     """Return whether an output may be written over an input of its shape and dtype, in whatever order nodes run.
 

@@ -17,6 +17,9 @@ struct DecoderPorts {
   int positions = -1;
   int logits = -1;
   std::vector<std::array<int, 2>> cache;  ///< keys and values: the input, and the output that it is in the next call
+  /// Whether the graph writes new keys and values behind those that are there, into one buffer for both, which may have
+  /// room for more. Such a graph reads several tokens at once behind a cache for one text alone.
+  bool in_place = false;
 };
 
 /// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
@@ -29,6 +32,8 @@ struct DecoderPorts {
 ///
 /// Keys and values lie in two blocks of memory that take turns: what a call gives in one, the next call takes from there.
 /// Nothing is copied between calls, and memory is asked for when a text outgrows it, twice as much each time if there is.
+/// Where the graph works in place (`DecoderPorts::in_place`), there is one block, a step writes one row of it, and what is
+/// there is copied when a text outgrows the block.
 class POSENC_API Decoder {
  public:
   Decoder(const Session& session, DecoderPorts ports);
@@ -57,6 +62,12 @@ class POSENC_API Decoder {
   std::int64_t batch() const noexcept;
   /// Tokens that each text has so far, with those that pad it.
   std::int64_t length() const noexcept;
+  /// Forget the tokens of every text but the first `tokens`, with those that pad it: to write an answer again, or to go
+  /// on behind the same beginning. There are no logits until the next token is read. Refused beyond `length`.
+  Status try_rewind(std::int64_t tokens) noexcept;
+  /// Have the texts that another decoder of this session has, with their logits: to keep a prompt that many begin with,
+  /// or to go on in several ways. Its own texts are forgotten.
+  Status try_copy(const Decoder& other) noexcept;
   /// Forget every token; memory is kept.
   void clear() noexcept;
 
@@ -68,6 +79,8 @@ class POSENC_API Decoder {
   void step(Span<const std::int64_t> ids) { expect(try_step(ids)); }
   void step(std::int64_t id) { expect(try_step(id)); }
   void reserve(std::int64_t tokens) { expect(try_reserve(tokens)); }
+  void rewind(std::int64_t tokens) { expect(try_rewind(tokens)); }
+  void copy(const Decoder& other) { expect(try_copy(other)); }
 #endif
 
  private:
