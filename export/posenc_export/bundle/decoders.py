@@ -9,11 +9,12 @@ from posenc.ports import Mask, Port
 
 ONE_TEXT = "behind a cache, several tokens at once are for one text: a batch goes on by one token a call"
 """What GroupQueryAttention refuses."""
-IN_PLACE = (
-    "past and present may share a buffer with room for more tokens than the mask counts: new keys and values are written "
-    "behind those that are there"
-)
+IN_PLACE = "past and present may share a buffer with room for more tokens: new keys and values go behind those it has"
 """What it does beside a plain file."""
+FREE_PADDING = (
+    "rows of padding are other finite numbers than the module's: no token reads them, and they are not compared"
+)
+"""What a query gives that sees no key."""
 
 
 class DecoderAxes(NamedTuple):

@@ -26,12 +26,12 @@ class RuntimeConfig:
     Attributes:
         file: Its name in the bundle.
         refuses: Returns why a target has none, or nothing.
-        made: Returns what is in it.
+        made: Returns what is in it, for a graph that lengthens its caches in place or one that does not.
     """
 
     file: str
     refuses: Callable[[Target], str]
-    made: Callable[[Target], dict[str, object]]
+    made: Callable[[Target, bool], dict[str, object]]
 
 
 def _genai_refuses(target: Target) -> str:
@@ -56,7 +56,7 @@ def _cached(target: Target) -> set[tuple[int, int]]:
     }
 
 
-def _genai(target: Target) -> dict[str, object]:
+def _genai(target: Target, in_place: bool) -> dict[str, object]:
     """Return genai_config.json of a causal language model.
 
     Its type is `decoder`, the one of which onnxruntime-genai assumes nothing beside what the file says.
@@ -98,7 +98,7 @@ def _genai(target: Target) -> dict[str, object]:
         "vocab_size": config["vocab_size"],
         "decoder": decoder,
     }
-    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": False}
+    search = {"do_sample": False, "max_length": length, "num_beams": 1, "past_present_share_buffer": in_place}
     return {"model": {key: value for key, value in model.items() if value is not None}, "search": search}
 
 

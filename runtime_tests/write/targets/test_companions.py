@@ -110,7 +110,7 @@ def decoder(*shapes: tuple[int, int], **config: object) -> Target:
 
 
 def genai(target: Target) -> Mapping[str, Any]:
-    made: Mapping[str, Any] = json.loads(json.dumps(RUNTIME_CONFIGS["genai"].made(target)))
+    made: Mapping[str, Any] = json.loads(json.dumps(RUNTIME_CONFIGS["genai"].made(target, False)))
     return made
 
 

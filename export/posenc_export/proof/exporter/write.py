@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.decoders import is_cache
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.identity import PREFIX, Facts, stamps
@@ -30,6 +31,7 @@ from posenc_export.proof.stored.matching import digests_of
 from posenc_export.write.formats import FALLBACK_OPSETS, FORMATS, Format, Program, WriteRequest
 from posenc_export.write.formats.capture import Findings, findings
 from posenc_export.write.formats.onnx import read_onnx
+from posenc_export.write.formats.onnx.memory import caches_in_place
 from posenc_export.write.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 from posenc_export.write.formats.onnx.quantized import note_of_blocks
 from posenc_export.write.formats.onnx.traced import note_of
@@ -91,7 +93,7 @@ def write_bundle(
         draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
     _stamp(target, draft.facts, options, graphs, draft.cases)
     _write_required_operators(target, graphs, folder, options)
-    _write_companions(target, options, folder)
+    _write_companions(target, options, folder, graphs)
     write_golden(folder, draft.cases)
     manifest = describe(target, options, draft, folder, graphs)
     write_json(folder / MANIFEST, manifest.to_json())
@@ -170,14 +172,22 @@ def _write_required_operators(target: Target, graphs: Path, folder: Path, option
         (folder / REQUIRED_OPERATORS).write_text(text, encoding="utf-8")
 
 
-def _write_companions(target: Target, options: ExportOptions, folder: Path) -> None:
+def _write_companions(target: Target, options: ExportOptions, folder: Path, graphs: Path) -> None:
     """Copy what goes with a whole model, and write the config of the runtime that is asked for."""
     for name, path in target.companions.items():
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(path, folder / name)
     if options.runtime_config is not None:
         config = RUNTIME_CONFIGS[options.runtime_config]
-        write_json(folder / config.file, config.made(target))
+        write_json(folder / config.file, config.made(target, _is_in_place(target, graphs)))
+
+
+def _is_in_place(target: Target, graphs: Path) -> bool:
+    """Return whether the ONNX file of a decoder writes all keys and values behind those that are cached."""
+    path = graphs / target.file_of(FORMATS["onnx"].file)
+    shared = caches_in_place(read_onnx(path)) if path.is_file() else {}
+    caches = {port.name for port in target.encoding.outputs if is_cache(port)}
+    return bool(caches) and caches == caches.intersection(shared)
 
 
 def _stamp(target: Target, facts: Facts, options: ExportOptions, folder: Path, cases: Sequence[GoldenCase]) -> None:

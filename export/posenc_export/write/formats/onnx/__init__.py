@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_export.bundle.decoders import FREE_PADDING, IN_PLACE, ONE_TEXT, is_cache
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.errors import BadInput, ExportFailed, OpsetFailed, check_machine, first_line
 from posenc_export.write.formats import OPSETS, AttentionOp, Digests, Format, WriteRequest, garbage_kept, quiet
@@ -191,7 +192,10 @@ def _fused(model: Part, captured: OnnxProgram, request: WriteRequest) -> tuple[s
     if not made.fused:
         why = "; ".join(reasons) or "the graph has no attention behind a cache"
         raise BadInput(f"--attention-op microsoft: no attention becomes one operator: {why}; leave it out")
-    return (f"GroupQueryAttention computes {made.fused} of {made.count} attentions", *reasons)
+    caches = [port.name for port in captured.outputs if is_cache(port)]
+    in_place = {value.name for value in model.graph.outputs if value.producer().op_type == "GroupQueryAttention"}
+    contract = (ONE_TEXT, IN_PLACE) if in_place.issuperset(caches) else (ONE_TEXT,)
+    return (f"GroupQueryAttention computes {made.fused} of {made.count} attentions", *contract, FREE_PADDING, *reasons)
 
 
 def _translated(program: ExportedProgram, captured: OnnxProgram, request: WriteRequest) -> Part:

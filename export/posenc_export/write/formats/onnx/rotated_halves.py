@@ -1,4 +1,8 @@
-"""Rotations of the halves of heads, as models compute them: x cos + Concat(-x2, x1) sin."""
+"""Rotations of heads, as models compute them: pairs are a feature and the one half a head further on, or neighbours.
+
+x cos + Concat(-x2, x1) sin                          cosines: Concat(c, c)
+x cos + Reshape([-x[1::2], x[::2]], features) sin    cosines: each number twice, Reshape(Expand(Unsqueeze(c)))
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,70 @@ if TYPE_CHECKING:
 
 FLOATS = ("FLOAT", "FLOAT16", "BFLOAT16")
 """Types that RotaryEmbedding of ai.onnx turns."""
+
+
+class NeighboursRotation(NamedTuple):
+    """A rotation of neighbours; cosines and sines are a column a pair, (batch, seq, pairs)."""
+
+    x: ir.Value
+    cos: ir.Value
+    sin: ir.Value
+
+
+def neighbours_in(total: ir.Node) -> NeighboursRotation | None:
+    """Return the rotation of neighbours that a sum is, or None."""
+    products = [maker_of(value, "Mul") for value in total.inputs]
+    for plain, turned in (products, products[::-1]):
+        if plain is None or turned is None:
+            return None
+        for x, cos in (plain.inputs[:2], plain.inputs[1::-1]):
+            for half, sin in (turned.inputs[:2], turned.inputs[1::-1]):
+                of_cos, of_sin = _each_twice(cos), _each_twice(sin)
+                if x is None or of_cos is None or of_sin is None or not _are_neighbours(half, x):
+                    continue
+                if all(_is_a_row_a_token(angles, x) for angles in (of_cos, of_sin)):
+                    return NeighboursRotation(x, of_cos, of_sin)
+    return None
+
+
+def _each_twice(value: ir.Value | None) -> ir.Value | None:
+    """Return numbers of which each comes twice in a row: Unsqueeze(Reshape(Expand(Unsqueeze(c)))), or a cast of it."""
+    outer = maker_of(value, "Unsqueeze")
+    if outer is None or integers_of(outer.inputs[1]) != [1]:
+        return None
+    inner = outer.inputs[0]
+    cast = maker_of(inner, "Cast")
+    joined = maker_of(cast.inputs[0] if cast is not None else inner, "Reshape")
+    expand = maker_of(joined.inputs[0] if joined is not None else None, "Expand")
+    single = maker_of(expand.inputs[0] if expand is not None else None, "Unsqueeze")
+    if joined is None or expand is None or single is None or single.inputs[0] is None:
+        return None
+    once, wide, twice = single.inputs[0].shape, expand.outputs[0].shape, joined.outputs[0].shape
+    if once is None or wide is None or twice is None or (len(once), len(wide), len(twice)) != (3, 4, 3):
+        return None
+    pairs = once[2]
+    right = wide[2] == pairs and wide[3] == 2 and isinstance(pairs, int) and twice[2] == 2 * pairs
+    return (inner if cast is not None else single.inputs[0]) if right else None
+
+
+def _are_neighbours(value: ir.Value | None, x: ir.Value) -> bool:
+    """Return whether a value has the neighbours of x by turns, the second negative before the first."""
+    joined = maker_of(value, "Reshape")
+    concat = maker_of(joined.inputs[0] if joined is not None else None, "Concat")
+    if joined is None or concat is None or len(concat.inputs) != 2 or x.shape is None or len(x.shape) != 4:
+        return False
+    width, rank = x.shape[3], len(concat.outputs[0].shape or ())
+    singles = [maker_of(part, "Unsqueeze") for part in concat.inputs]
+    if rank != 5 or concat.attributes["axis"].as_int() not in (-1, 4) or not isinstance(width, int):
+        return False
+    if any(each is None or integers_of(each.inputs[1]) not in ([-1], [4]) for each in singles):
+        return False
+    negative = maker_of(singles[0].inputs[0] if singles[0] is not None else None, "Neg")
+    second = maker_of(negative.inputs[0] if negative is not None else None, "Slice")
+    first = maker_of(singles[1].inputs[0] if singles[1] is not None else None, "Slice")
+    if first is None or second is None:
+        return False
+    return [slice_of(part, x, 2) for part in (first, second)] == [(0, width), (1, width)]
 
 
 class HalvesRotation(NamedTuple):
@@ -79,8 +147,8 @@ def _is_turned(value: ir.Value | None, x: ir.Value) -> bool:
     return width % 2 == 0 and starts == [(0, width // 2), (width // 2, width)]
 
 
-def slice_of(part: ir.Node, x: ir.Value) -> tuple[int, int] | None:
-    """Return from where to where a Slice takes features of x; None for any other Slice."""
+def slice_of(part: ir.Node, x: ir.Value, every: int = 1) -> tuple[int, int] | None:
+    """Return from where to where a Slice takes features of x, each or every second; None for any other Slice."""
     numbers = [integers_of(value) for value in part.inputs[1:]]
     if part.inputs[0] is not x or len(numbers) < 3 or any(one is None or len(one) != 1 for one in numbers):
         return None
@@ -88,16 +156,20 @@ def slice_of(part: ir.Node, x: ir.Value) -> tuple[int, int] | None:
     assert x.shape is not None
     width = x.shape[3]
     assert isinstance(width, int)
-    return (start, min(end, width)) if axis in (-1, 3) and step == 1 else None
+    return (start, min(end, width)) if axis in (-1, 3) and step == every else None
 
 
 def once(graph: ir.Graph, before: ir.Node, twice: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:
     """Return cosines or sines as the operator takes them, a column a pair: (batch, seq, pairs)."""
     if twice not in made:
         cast = maker_of(twice, "Cast")
-        concat = maker_of(cast.inputs[0] if cast is not None else twice, "Concat")
-        assert concat is not None
-        once = concat.inputs[0]
+        joined = cast.inputs[0] if cast is not None else twice
+        concat, interleaved = maker_of(joined, "Concat"), maker_of(joined, "Reshape")
+        once = concat.inputs[0] if concat is not None else twice
+        if interleaved is not None:
+            expand = maker_of(interleaved.inputs[0], "Expand")
+            single = maker_of(expand.inputs[0] if expand is not None else None, "Unsqueeze")
+            once = single.inputs[0] if single is not None else None
         assert once is not None
         if cast is not None:
             narrow = node("Cast", f"{twice.name}_once", once, to=cast.attributes["to"].as_int())

@@ -96,7 +96,8 @@ def fuse_attention(fusing: Fusing) -> Attentions:
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
     graph = fusing.model.graph
-    softmaxes = [each for each in graph if each.op_type == "Softmax"]
+    # others choose experts, or classes
+    softmaxes = [each for each in graph if each.op_type == "Softmax" and len(each.outputs[0].shape or ()) == 4]
     fused, left = 0, dict[str, int]()
     for softmax in softmaxes:
         try:
@@ -107,6 +108,9 @@ def fuse_attention(fusing: Fusing) -> Attentions:
     if fused:
         graph.opset_imports.setdefault(MICROSOFT, 1)
         RemoveUnusedNodesPass()(fusing.model)
+        fusing.count_by_mask()
+        RemoveUnusedNodesPass()(fusing.model)
+        graph.sort()
     return Attentions(len(softmaxes), fused, left)
 
 
@@ -135,13 +139,17 @@ class Fusing:
         self.graph = self.model.graph
         self.rotations = Rotations(self.model, self.feeds, self.positions)
         self.repeated = {each.result: each.heads for each in repeated_in(self.graph)}
-        self.start = next(iter(self.graph))
+
+    @property
+    def start(self) -> ir.Node:
+        """The first node: what is put before it follows from inputs alone."""
+        return next(iter(self.graph))
 
     def found(self, softmax: ir.Node) -> Attention:
         """Return the attention that a softmax belongs to; raise NotFused for one that the operator cannot compute."""
         output = softmax.outputs[0]
-        if len(output.shape or ()) != 4 or softmax.attributes["axis"].as_int() not in (-1, 3):
-            raise NotFused("its scores have other axes than batch, heads, queries and keys")
+        if softmax.attributes["axis"].as_int() not in (-1, 3):
+            raise NotFused("it weights something else than keys")
         scores = scores_of(softmax)
         keys, product = self._cached(scores.keys), _product_of(output)
         values = self._cached(product.inputs[1])
@@ -229,6 +237,47 @@ class Fusing:
             self.graph.insert_after(producer, [apart, swapped])
             self._replace(heads, swapped.outputs[0])
 
+    def count_by_mask(self) -> None:
+        """Have every size of a cache follow from the mask and the ids: its buffer may have room for more tokens."""
+        fused = [each for each in self.graph if each.op_type == OPERATOR]
+        pasts = {each.inputs[place] for each in fused for place in (3, 4)}
+        presents = {each.outputs[place] for each in fused for place in (1, 2)}
+        for shape in [each for each in self.graph if each.op_type == "Shape"]:
+            cache = shape.inputs[0]
+            if cache is not None and cache in pasts | presents:
+                self._replace(shape.outputs[0], self._size(shape, cache, is_past=cache in pasts))
+
+    def _size(self, shape: ir.Node, cache: ir.Value, is_past: bool) -> ir.Value:
+        """Return what a Shape of a cache says where its buffer is as long as its tokens are many."""
+        bounds = [shape.attributes[name].as_int() if name in shape.attributes else None for name in ("start", "end")]
+        wanted = range(4)[slice(*bounds)]
+        name, graph = str(shape.outputs[0].name), self.graph
+        sizes: list[ir.Value] = []
+        nodes: list[ir.Node] = []
+        for axis in wanted:
+            if axis == 0:
+                nodes.append(node("Shape", f"{name}_texts", self.padding, start=0, end=1))
+            elif axis == 2:
+                nodes.append(node("Shape", f"{name}_keys", self.padding, start=1, end=2))
+                if is_past:
+                    of_ids = node("Shape", f"{name}_tokens", self.ids, start=1, end=2)
+                    nodes += [of_ids, node("Sub", f"{name}_past", nodes[-1].outputs[0], of_ids.outputs[0])]
+            else:
+                size = features_of(sizes_of(cache, 4)[axis])
+                sizes.append(stored(graph, f"size_{size}", [size]))
+                continue
+            sizes.append(nodes[-1].outputs[0])
+        if len(sizes) > 1:
+            nodes.append(node("Concat", f"{name}_sizes", *sizes, axis=0))
+        graph.insert_before(self.start, nodes)
+        return nodes[-1].outputs[0] if nodes else sizes[0]
+
+    @property
+    def ids(self) -> ir.Value:
+        """An input with a row a text and a column a token: ids, vectors, or positions."""
+        inputs = [each for each in self.graph.inputs if each is not self.padding and len(each.shape or ()) in (2, 3)]
+        return min(inputs, key=lambda each: len(each.shape or ()))
+
     def _hides(self, mask: ir.Value | None) -> Hiding:
         if mask is None:
             raise NotFused("no mask hides keys behind a query")
@@ -272,8 +321,7 @@ class Fusing:
 
         assert like.dtype is not None
         dtype = like.dtype.numpy()
-        shown, hidden = (initializer(self.graph, name, np.array(number, dtype)) for name, number in _numbers(dtype))
-        ids = next(each for each in self.graph.inputs if len(each.shape or ()) == 2 and each is not self.padding)
+        shown, hidden = (stored_number(self.graph, name, np.array(number, dtype)) for name, number in _numbers(dtype))
         is_key = node("Cast", "is_key", self.padding, to=ir.DataType.BOOL)
         added = node("Where", "padding_hidden", is_key.outputs[0], shown, hidden)
         axes = stored(self.graph, "heads_and_queries", [1, 2])
@@ -281,7 +329,7 @@ class Fusing:
         one = stored(self.graph, "one_head", [1])
         sizes = [
             node("Shape", "texts_of_mask", self.padding, start=0, end=1),
-            node("Shape", "queries_of_ids", ids, start=1, end=2),
+            node("Shape", "queries_of_ids", self.ids, start=1, end=2),
             node("Shape", "keys_of_mask", self.padding, start=1, end=2),
         ]
         shape = node("Concat", "bias_shape", sizes[0].outputs[0], one, *(each.outputs[0] for each in sizes[1:]), axis=0)

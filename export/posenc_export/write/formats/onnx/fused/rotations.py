@@ -20,7 +20,7 @@ from posenc_export.write.formats.onnx.fused.parts import GraphPart
 from posenc_export.write.formats.onnx.fused.values import MICROSOFT, features_of, in_rows, sizes_of, stored
 from posenc_export.write.formats.onnx.lengths import initializer, node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of
-from posenc_export.write.formats.onnx.rotated_halves import once, rotation_in, slice_of
+from posenc_export.write.formats.onnx.rotated_halves import neighbours_in, once, rotation_in, slice_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -39,15 +39,17 @@ class Rotation(NamedTuple):
 
     Args:
         x: the heads that are turned, (batch, heads, tokens, features).
-        cos: cosines, each column twice: (batch, tokens, features that are turned).
+        cos: cosines, (batch, tokens, columns): what `once` takes.
         sin: sines, likewise.
         width: how many features are turned: the first ones; the others pass.
+        interleaved: whether neighbours make a pair; else a feature and the one half a head further on.
     """
 
     x: ir.Value
     cos: ir.Value
     sin: ir.Value
     width: int
+    interleaved: bool
 
 
 class Rows(NamedTuple):
@@ -85,9 +87,9 @@ class Rotations:
             return in_rows(graph, before, heads)
         rows = self._rows(before, found)
         x, sizes = in_rows(graph, before, found.x), sizes_of(heads, 4)
-        attributes = {}
+        attributes = {"interleaved": 1} if found.interleaved else {}
         if found.width != sizes[3]:
-            attributes = {"num_heads": features_of(sizes[1]), "rotary_embedding_dim": found.width}
+            attributes |= {"num_heads": features_of(sizes[1]), "rotary_embedding_dim": found.width}
         y = ir.Value(name=f"{heads.name}_turned", type=x.type, shape=x.shape)
         inputs = [x, rows.ids, rows.cos, rows.sin]
         turn = ir.node(OPERATOR, inputs, attributes, domain=MICROSOFT, outputs=[y], name=f"{heads.name}_turn")
@@ -153,13 +155,12 @@ def rotation_of(heads: ir.Value) -> Rotation | None:
     if maker is None or heads.shape is None or len(heads.shape) != 4:
         return None
     if maker.op_type == "Add":
-        found = rotation_in(maker)
-        return None if found is None else Rotation(*found, features_of(heads.shape[3]))
+        return _whole(maker, features_of(heads.shape[3]))
     if maker.op_type != "Concat" or len(maker.inputs) != 2 or maker.attributes["axis"].as_int() not in (-1, 3):
         return None
     turned, passing = maker.inputs
     total, rest = maker_of(turned, "Add"), maker_of(passing, "Slice")
-    found = rotation_in(total) if total is not None else None
+    found = _whole(total) if total is not None else None
     first = maker_of(found.x, "Slice") if found is not None else None
     if (
         found is None
@@ -176,7 +177,16 @@ def rotation_of(heads: ir.Value) -> Rotation | None:
     )
     ends = slice_of(first, x), slice_of(rest, x)
     right = ends == ((0, width), (width, heads.shape[3]))
-    return Rotation(x, found.cos, found.sin, width) if whole and passes and right else None
+    return found._replace(x=x, width=width) if whole and passes and right else None
+
+
+def _whole(total: ir.Node, width: int = 0) -> Rotation | None:
+    """Return the rotation of all features that a sum is."""
+    halves = rotation_in(total)
+    if halves is not None:
+        return Rotation(*halves, width, interleaved=False)
+    neighbours = neighbours_in(total)
+    return None if neighbours is None else Rotation(*neighbours, width, interleaved=True)
 
 
 def _table(part: GraphPart, ids: ir.Value, positions: int, feeds: Feeds) -> Array | None:
@@ -186,7 +196,9 @@ def _table(part: GraphPart, ids: ir.Value, positions: int, feeds: Feeds) -> Arra
     blocks = [np.arange(start, min(start + AT_ONCE, positions))[None] for start in range(0, positions, AT_ONCE)]
     some = np.random.default_rng(0).integers(positions, size=(3, 7))
     some[:, 0] = positions - 1
-    calls = [*blocks, some, some[:, ::-1] // 3, np.zeros((1, 1), np.int64)]
+    # a call of short texts, and of longer ones: longrope has other frequencies from some length on
+    shorter = [np.arange(2**power)[None] for power in range(max(positions - 1, 1).bit_length())]
+    calls = [*blocks, some, some[:, ::-1] // 3, *shorter]
     try:
         values = part.values([{name: each} for each in calls], [{**shapes, name: each.shape} for each in calls])
     except Exception:  # it needs more than positions, or has no such position
