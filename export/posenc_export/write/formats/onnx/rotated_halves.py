@@ -43,9 +43,48 @@ def neighbours_in(total: ir.Node) -> NeighboursRotation | None:
     return None
 
 
+def parts_in(concat: ir.Node) -> HalvesRotation | None:
+    """Return the rotation that Concat(x1 cos - x2 sin, x2 cos + x1 sin) is, of the halves of x; None for another one.
+
+    Cosines and sines are a column a pair, (batch, seq, pairs).
+    """
+    if len(concat.inputs) != 2 or concat.attributes["axis"].as_int() not in (-1, 3):
+        return None
+    less, more = maker_of(concat.inputs[0], "Sub"), maker_of(concat.inputs[1], "Add")
+    products = [maker_of(value, "Mul") for each in (less, more) if each is not None for value in each.inputs]
+    if len(products) != 4 or None in products:
+        return None
+    (x1, cos), (x2, sin), (again2, cos2), (again1, sin2) = [each.inputs for each in products if each is not None]
+    split = x1.producer() if x1 is not None else None
+    x = split.inputs[0] if split is not None and split.op_type == "Split" and len(split.outputs) == 2 else None
+    same = x2 is not None and x2.producer() is split and (again1, again2) == (x1, x2) and (cos, sin) == (cos2, sin2)
+    outer = [maker_of(each, "Unsqueeze") for each in (cos, sin)]
+    if x is None or not same or x1 is not split.outputs[0] or any(each is None for each in outer):
+        return None
+    of_cos, of_sin = (each.inputs[0] for each in outer if each is not None and integers_of(each.inputs[1]) == [1])
+    right = all(
+        each is not None and len(each.shape or ()) == 3 and _is_a_row_a_token(each, x) for each in (of_cos, of_sin)
+    )
+    return HalvesRotation(x, of_cos, of_sin) if right and of_cos is not None and of_sin is not None else None
+
+
 def _each_twice(value: ir.Value | None) -> ir.Value | None:
-    """Return numbers of which each comes twice in a row: Unsqueeze(Reshape(Expand(Unsqueeze(c)))), or a cast of it."""
+    """Return numbers of which each comes twice in a row: Unsqueeze(Reshape(Expand(Unsqueeze(c)))), or a cast of it.
+
+    Also of the first half of numbers that stand twice: Reshape(Expand(Unsqueeze(Slice(Unsqueeze(Concat(c, c)))))).
+    """
     outer = maker_of(value, "Unsqueeze")
+    joined = maker_of(value, "Reshape")
+    if joined is not None:
+        expand = maker_of(joined.inputs[0], "Expand")
+        single = maker_of(expand.inputs[0] if expand is not None else None, "Unsqueeze")
+        first = maker_of(single.inputs[0] if single is not None else None, "Slice")
+        columns = first.inputs[0] if first is not None else None
+        if expand is None or first is None or columns is None or columns.shape is None or len(columns.shape) != 4:
+            return None
+        width, doubled = columns.shape[3], expand.outputs[0].shape
+        is_half = isinstance(width, int) and slice_of(first, columns) == (0, width // 2)
+        return _columns(columns) if is_half and doubled is not None and [*doubled][4:] == [2] else None
     if outer is None or integers_of(outer.inputs[1]) != [1]:
         return None
     inner = outer.inputs[0]
@@ -128,7 +167,7 @@ def _columns(value: ir.Value | None) -> ir.Value | None:
 
 def _is_a_row_a_token(angles: ir.Value, x: ir.Value) -> bool:
     """Return whether cosines (batch, seq, pairs) have the batch and the tokens of x, (batch, heads, seq, features)."""
-    if angles.shape is None or x.shape is None:
+    if angles.shape is None or x.shape is None or (len(angles.shape), len(x.shape)) != (3, 4):
         return False
     return [size_of(angles.shape[axis]) for axis in (0, 1)] == [size_of(x.shape[axis]) for axis in (0, 2)]
 

@@ -54,7 +54,7 @@ def fuse(model: ir.Model, ports: tuple[Port, ...], inputs: Inputs, positions: in
         return inputs(of_axes, side), {port.name: port.shape(of_axes) for port in ports}
 
     padding = next(value for value in model.graph.inputs if value.name == mask.name)
-    return fuse_attention(Fusing(model, padding, feeds, max(positions or 0, LONGEST), positions))
+    return fuse_attention(Fusing(model, padding, feeds, positions or LONGEST, positions))
 
 
 __all__ = ["Attentions", "fuse", "fuse_norms", "fuse_products"]

@@ -150,8 +150,8 @@ class Fusing:
         output = softmax.outputs[0]
         if softmax.attributes["axis"].as_int() not in (-1, 3):
             raise NotFused("it weights something else than keys")
-        scores = scores_of(softmax)
-        keys, product = self._cached(scores.keys), _product_of(output)
+        scores = scores_of(self.graph, softmax)
+        keys, product = self._cached(scores.keys), _product_of(output, scores.sinks is not None)
         values = self._cached(product.inputs[1])
         if keys is None or values is None or keys is values:
             raise NotFused("its keys and values do not come behind a cache that is an input")
@@ -200,7 +200,8 @@ class Fusing:
             attributes["local_window_size"] = hides.window
         name = attention.attended.name
         outputs = [ir.Value(name=f"{each}_fused") for each in (name, attention.keys.name, attention.values.name)]
-        inputs = [queries, keys, values, *past, last, total, None, None, None, bias, attention.scores.sinks]
+        sinks = None if attention.scores.sinks is None else self._sinks(attention.scores.sinks, attention.attended)
+        inputs = [queries, keys, values, *past, last, total, None, None, None, bias, sinks]
         while inputs[-1] is None:
             inputs.pop()
         fused = ir.node(OPERATOR, inputs, attributes, domain=MICROSOFT, outputs=outputs, name=f"{name}_fused")
@@ -338,6 +339,13 @@ class Fusing:
         self.graph.insert_before(self.start, [is_key, added, wide, *sizes, shape, bias])
         return bias.outputs[0]
 
+    def _sinks(self, sinks: ir.Value, like: ir.Value) -> ir.Value:
+        """Return a score a head, (heads,)."""
+        assert sinks.const_value is not None
+        assert like.dtype is not None
+        numbers = sinks.const_value.numpy().reshape(-1).astype(like.dtype.numpy())
+        return initializer(self.graph, f"{like.name}_sinks", numbers)
+
     def _of_mask(self, before: ir.Node, mask: ir.Value, like: ir.Value) -> ir.Value:
         """Return the numbers of a mask, with one near the lowest for minus infinity."""
         import onnx_ir as ir
@@ -381,9 +389,12 @@ def _numbers(dtype: np.dtype[Any]) -> list[tuple[str, float]]:
     return [("shown", 0.0), ("hidden", float(np.finfo(dtype).min) / 2)]
 
 
-def scores_of(softmax: ir.Node) -> Scores:
+def scores_of(graph: ir.Graph, softmax: ir.Node) -> Scores:
     """Return what goes into a softmax; raise NotFused where it is more than the operator computes."""
-    value = without_casts(softmax.inputs[0])
+    value, sinks = _without_sinks(softmax)
+    hidden = maker_of(value, "Where")
+    if hidden is not None:  # Where(hidden, a low number, scores + numbers)
+        value = without_casts(hidden.inputs[2])
     mask: ir.Value | None = None
     total = maker_of(value, "Add")
     if total is not None:
@@ -393,8 +404,45 @@ def scores_of(softmax: ir.Node) -> Scores:
     chain = _chain(value)
     if chain is None:
         raise NotFused("its scores are no products of queries and keys, scaled, capped and masked")
+    if hidden is not None:
+        mask = _hidden_too(graph, softmax, hidden, mask)
     queries, keys, scale, softcap = chain
-    return Scores(queries, keys, _of_where(mask), scale, softcap, None)
+    return Scores(queries, keys, _of_where(mask), scale, softcap, sinks)
+
+
+def _without_sinks(softmax: ir.Node) -> tuple[ir.Value | None, ir.Value | None]:
+    """Return the scores of keys that go into a softmax, and a score a head beside them, (1, heads, 1, 1), or None.
+
+    Such a sink takes a part of the weights: Softmax(Concat(scores, sinks)), of which a Slice leaves the keys' own.
+    """
+    value = without_casts(softmax.inputs[0])
+    less = maker_of(value, "Sub")
+    most = maker_of(less.inputs[1], "ReduceMax") if less is not None else None
+    if less is not None and most is not None and most.inputs[0] is less.inputs[0]:
+        value = without_casts(less.inputs[0])  # the largest score is taken off: a softmax does so itself
+    concat = maker_of(value, "Concat")
+    if concat is None:
+        return value, None
+    expand = maker_of(concat.inputs[1], "Expand") if len(concat.inputs) == 2 else None
+    sinks = without_casts(expand.inputs[0]) if expand is not None else None
+    if sinks is None or sinks.const_value is None or concat.attributes["axis"].as_int() not in (-1, 3):
+        return value, None
+    if sinks.const_value.size != sinks.const_value.shape[1] or sizes_of(concat.inputs[1], 4)[3] != 1:
+        return value, None
+    return without_casts(concat.inputs[0]), sinks
+
+
+def _hidden_too(graph: ir.Graph, before: ir.Node, hidden: ir.Node, mask: ir.Value | None) -> ir.Value:
+    """Return a mask's numbers, and a low one where a Where puts it in the place of scores."""
+    condition, low, _ = hidden.inputs
+    lowest = number_of(low)
+    if condition is None or low is None or lowest is None or lowest > -1e4:
+        raise NotFused("its scores are chosen otherwise than by a mask")
+    shown = mask if mask is not None else stored_number(graph, "shown", np.array(0, np.float32))
+    both = node("Where", f"{hidden.outputs[0].name}_mask", condition, low, shown)
+    both.outputs[0].type = hidden.outputs[0].type
+    graph.insert_before(before, [both])
+    return both.outputs[0]
 
 
 def _of_where(mask: ir.Value | None) -> ir.Value | None:
@@ -447,10 +495,11 @@ def _unscaled(value: ir.Value | None) -> tuple[ir.Value | None, float]:
     return value, 1.0
 
 
-def _product_of(weights: ir.Value) -> ir.Node:
+def _product_of(weights: ir.Value, has_sinks: bool) -> ir.Node:
     """Return the product of weights with values; raise NotFused where they are used otherwise."""
     uses = [use.node for use in weights.uses()]
-    while len(uses) == 1 and uses[0].op_type in ("Cast", "CastLike"):
+    # the weights of sinks are cut off
+    while len(uses) == 1 and (uses[0].op_type in ("Cast", "CastLike") or (has_sinks and uses[0].op_type == "Slice")):
         uses = [use.node for use in uses[0].outputs[0].uses()]
     if len(uses) != 1 or uses[0].op_type != "MatMul":
         raise NotFused("its weights are used otherwise than for one product with values")

@@ -20,7 +20,7 @@ from posenc_export.write.formats.onnx.fused.parts import GraphPart
 from posenc_export.write.formats.onnx.fused.values import MICROSOFT, features_of, in_rows, sizes_of, stored
 from posenc_export.write.formats.onnx.lengths import initializer, node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of
-from posenc_export.write.formats.onnx.rotated_halves import neighbours_in, once, rotation_in, slice_of
+from posenc_export.write.formats.onnx.rotated_halves import neighbours_in, once, parts_in, rotation_in, slice_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -156,6 +156,9 @@ def rotation_of(heads: ir.Value) -> Rotation | None:
         return None
     if maker.op_type == "Add":
         return _whole(maker, features_of(heads.shape[3]))
+    parts = parts_in(maker) if maker.op_type == "Concat" else None
+    if parts is not None:
+        return Rotation(*parts, features_of(heads.shape[3]), interleaved=False)
     if maker.op_type != "Concat" or len(maker.inputs) != 2 or maker.attributes["axis"].as_int() not in (-1, 3):
         return None
     turned, passing = maker.inputs
