@@ -50,6 +50,9 @@ Call step(Ids ids) {
 Call reserve(std::int64_t tokens) {
   return [=](Decoder& decoder) { return decoder.try_reserve(tokens); };
 }
+Call rewind(std::int64_t tokens) {
+  return [=](Decoder& decoder) { return decoder.try_rewind(tokens); };
+}
 Call in_parts(std::int64_t part, Call call) {
   return [=](Decoder& decoder) {
     const auto before = decoder.part;
@@ -76,6 +79,8 @@ std::vector<Named> states() {
           {"reserved", then(reserve(end), one)},
           {"a batch", three},
           {"a batch, a step", then(in_parts(2, three), step({1, 2, 3}))},
+          {"one text, rewound", then(prefill(text(9)), rewind(4))},
+          {"a batch, rewound", then(three, then(step({1, 2, 3}), rewind(3)))},
           {"all but one", prefill(text(end - 1))},
           {"full", prefill(text(end))},
           {"cleared", then(three, [](Decoder& decoder) { decoder.clear(); return Status(); })}};
@@ -102,6 +107,8 @@ std::vector<Named> refusals() {
                          {"reserve of the least", reserve(std::numeric_limits<std::int64_t>::min())},
                          {"reserve beyond the end", reserve(end + 1)},
                          {"reserve of 2^50", reserve(std::int64_t(1) << 50)},
+                         {"rewind below 0", rewind(-1)},
+                         {"rewind beyond the text", rewind(end + 1)},
                          {"parts of none", in_parts(0, prefill(text(2)))},
                          {"parts below 0", in_parts(-1, prefill(text(2), {1, 1}))}};
   for (const std::int64_t part : {1, 2, 3, 512}) {
@@ -124,6 +131,7 @@ std::vector<Named> calls() {
           {"prefill of the rest", in_parts(3, prefill(text(end - 5)))},
           {"batch", prefill(text(11), {4, 1, 6})},
           {"batch in parts", in_parts(2, prefill(text(11), {4, 1, 6}))},
+          {"rewind and step", then(rewind(2), step({6}))},
           {"reserve and step", then(reserve(end), step({6}))}};
 }
 
@@ -166,6 +174,28 @@ Tried refused(const Model& model) {
   return tried;
 }
 
+/// Let each allocation of a copy fail: the texts of a decoder are its own until it has all of the other's.
+Tried copied(const Model& model) {
+  Tried tried;
+  for (const auto& state : states()) {
+    for (const auto& theirs : states()) {
+      for (std::size_t at = 1; at < 100000; ++at) {
+        auto decoder = model.decoder(), twin = model.decoder(), other = model.decoder();
+        const bool begun = state.call(decoder).ok() && state.call(twin).ok() && theirs.call(other).ok();
+        failing = {at, false, 0, false};
+        const auto status = decoder.try_copy(other);
+        const bool met = failing.failed;
+        failing = {};
+        auto& like = status.ok() ? other : twin;
+        tried.note(begun && (status.ok() || status.kind() == ErrorKind::memory) && same_from_here(decoder, like),
+                   state.name + " copies " + theirs.name + ", allocation " + std::to_string(at) + ": " + status.message());
+        if (!met) break;
+      }
+    }
+  }
+  return tried;
+}
+
 /// Let each allocation of a call fail, one after another, until none does.
 Tried failed(const Model& model, bool lasting) {
   Tried tried;
@@ -202,4 +232,5 @@ int main(int, char** words) {
   print("refusals", refused(model));
   print("an allocation fails", failed(model, false));
   print("all allocations fail from one on", failed(model, true));
+  print("copies", copied(model));
 }

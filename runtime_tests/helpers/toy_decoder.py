@@ -62,7 +62,7 @@ def written(prompt: Sequence[int], count: int) -> list[int]:
     return text[len(prompt) :]
 
 
-def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = False) -> None:
+def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = False, in_place: bool = False) -> None:
     """Write the bundle: its graph, its manifest, and golden data of no case.
 
     Args:
@@ -70,6 +70,7 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = 
         generations: Whether with the texts that it must write.
         rows: How many positions a token has, all alike, as in models of text with images; 0: one, without an axis.
         last: Whether it gives the logits of the last token alone.
+        in_place: Whether its attention is GroupQueryAttention, whose past and present may share a buffer.
     """
     folder.mkdir(parents=True, exist_ok=True)
     inputs = (
@@ -78,7 +79,12 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = 
         else INPUTS
     )
     outputs = tuple(text.replace("seq, 11", "1, 11") if last else text for text in OUTPUTS)
-    onnx.save(_graph(inputs, outputs, rows), folder / "model.onnx")
+    if in_place:  # the operator wants heads of 8 features, or of 16
+        inputs, outputs = (
+            tuple(text.replace(f", {WIDTH}]", f", {2 * WIDTH}]") for text in texts) for texts in (inputs, outputs)
+        )
+    graph = _graph_in_place(inputs, outputs) if in_place else _graph(inputs, outputs, rows)
+    onnx.save(graph, folder / "model.onnx")
     np.savez(folder / GOLDEN)
     path = folder / "model.onnx"
     manifest = Manifest(
@@ -138,6 +144,43 @@ def _graph(inputs: tuple[str, ...], outputs: tuple[str, ...], rows: int) -> onnx
     made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**tensors, **numbers}.items()]
     graph = helper.make_graph(nodes, "toy", _values(inputs), _values(outputs), made)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    helper.set_model_props(model, {f"{PREFIX}id": ID})
+    return model
+
+
+NODES_IN_PLACE = """
+    Gather(queries, input_ids) -> q; Gather(places, position_ids) -> place; Add(q, place) -> q_placed
+    Gather(keys, input_ids) -> k; Add(k, place) -> k_placed; Gather(values, input_ids) -> v
+    Shape(attention_mask) -> sizes; Gather(sizes, text) -> texts; Gather(sizes, one) -> all; Cast(all) -> total
+    Sub(total, least) -> last; Expand(last, texts) -> places_of_last
+    Cast(attention_mask) -> seen; Sub(seen, 1.0) -> hidden; Mul(hidden, 1e9) -> away; Unsqueeze(away, axes) -> aside
+    Shape(input_ids) -> queries_sizes; Gather(queries_sizes, one) -> count; Concat(count, one) -> rows
+    Expand(aside, rows) -> bias
+"""
+
+
+def _graph_in_place(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> onnx.ModelProto:
+    tensors = {"queries": QUERIES, "keys": KEYS, "values": VALUES, "places": PLACES}
+    wide = {name: np.pad(array, [(0, 0), (0, WIDTH)]) for name, array in tensors.items()}
+    numbers = {"one": np.array([1]), "text": np.array([0]), "least": np.array([1], np.int32), "axes": np.array([1, 2])}
+    floats = {"1.0": np.float32(1), "1e9": np.float32(1e9), "head": np.pad(HEAD, [(0, WIDTH), (0, 0)])}
+    nodes = []
+    for text in NODES_IN_PLACE.replace("\n", ";").split(";"):
+        if text.strip():
+            call, output = text.strip().split(" -> ")
+            operator, _, given = call.rstrip(")").partition("(")
+            attributes = {"Cast": {"to": 6 if output == "total" else 1}, "Concat": {"axis": 0}}.get(operator, {})
+            nodes.append(helper.make_node(operator, given.split(", "), [output], **attributes))
+    past = ["past_key_values.0.key", "past_key_values.0.value"]
+    taken = ["q_placed", "k_placed", "v", *past, "places_of_last", "total", "", "", "", "bias"]
+    given_out = ["mixed", "present.0.key", "present.0.value"]
+    heads = {"num_heads": 1, "kv_num_heads": 1, "scale": 1.0}
+    nodes.append(helper.make_node("GroupQueryAttention", taken, given_out, domain="com.microsoft", **heads))
+    nodes.append(helper.make_node("MatMul", ["mixed", "head"], ["logits"]))
+    made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**wide, **numbers, **floats}.items()]
+    graph = helper.make_graph(nodes, "toy", _values(inputs), _values(outputs), made)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
     helper.set_model_props(model, {f"{PREFIX}id": ID})
     return model
 

@@ -26,6 +26,16 @@ def bundle(once: Once) -> Path:
     return once("toy decoder in C++", with_class) / "toy"
 
 
+def with_class_in_place(folder: Path) -> None:
+    toy_decoder.save(folder / "toy", in_place=True)
+    embedded(Bundle.open(folder / "toy", trusted=True), "toy")
+
+
+@pytest.fixture
+def in_place(once: Once) -> Path:
+    return once("toy decoder in place in C++", with_class_in_place) / "toy"
+
+
 def header(bundle: Path) -> str:
     return (bundle / "cpp" / "include" / "toy.hpp").read_text()
 
@@ -138,6 +148,17 @@ int main(int, char** words) {
   moved.prefill({0, 2});  // two ids, and no null pointer
   std::cout << moved.length() << " tokens\\n";
   moved.clear();
+  moved.prefill({3, 4, 9, 8, 8, 2});
+  auto kept = model.decoder();
+  kept.copy(moved);
+  go_on(moved, 3);
+  moved.rewind(5);  // the last token of the prompt is read again
+  std::cout << moved.length() << ' ' << moved.logits().size() << '\\n';
+  moved.step(2);
+  go_on(moved, 3);
+  go_on(kept, 3);
+  say(moved.try_rewind(10));
+  moved.clear();
   moved.prefill({0, 2, 5}, {2, 1});
   std::cout << moved.batch() << " texts\\n";
   return 0;
@@ -173,6 +194,11 @@ this decoder was moved from: make another
 0 0
 {first}
 2 tokens
+{first}
+5 0
+{first}
+{first}
+rewind is 10, out of range: expected 0 to 9
 2 texts
 """
 
@@ -183,6 +209,21 @@ def test_a_decoder_writes_what_the_mathematics_say(bundle: Path, tmp_path: Path)
     need("ort-cpp")
     writes_its_texts(bundle, tmp_path)
     done = run(tmp_path / "misuse", bundle / "model.onnx")
+    first = " ".join(map(str, toy_decoder.written(toy_decoder.PROMPTS[0], 3)))
+    assert done.stdout.strip().splitlines() == SAID.format(first=first).strip().splitlines(), done.stderr
+
+
+def test_a_decoder_works_in_place_where_the_graph_does(in_place: Path, bundle: Path) -> None:
+    assert "DecoderPorts{0, 1, 2, 0, {{3, 1}, {4, 2}}, true}" in header(in_place)
+    assert ", true}" not in header(bundle)
+
+
+@pytest.mark.exhaustive
+def test_a_decoder_in_place_writes_the_same(in_place: Path, tmp_path: Path) -> None:
+    """One buffer for past and present, which grows: a batch is read whole, then a token a text."""
+    need("ort-cpp")
+    writes_its_texts(in_place, tmp_path)
+    done = run(tmp_path / "misuse", in_place / "model.onnx")
     first = " ".join(map(str, toy_decoder.written(toy_decoder.PROMPTS[0], 3)))
     assert done.stdout.strip().splitlines() == SAID.format(first=first).strip().splitlines(), done.stderr
 
@@ -229,7 +270,7 @@ foreach(program decoder_failures class_failures)
 endforeach()
 """
 TRIED = {
-    "decoder_failures": ["refusals", "an allocation fails", "all allocations fail from one on"],
+    "decoder_failures": ["refusals", "an allocation fails", "all allocations fail from one on", "copies"],
     "class_failures": ["loading", "running", "giving arrays", "positions"],
 }
 """What each program tries."""
@@ -249,10 +290,32 @@ def failures(bundle: Path, once: Once) -> Path:
     return once("failures of the toy decoder", fill)
 
 
+@pytest.fixture
+def failures_in_place(in_place: Path, once: Once) -> Path:
+    need("ort-cpp")
+
+    def fill(folder: Path) -> None:
+        project = folder / "project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(FAILURES)
+        build(project, folder, {"BUNDLE": str(in_place), "SOURCES": str(CPP)})
+
+    return once("failures of the toy decoder in place", fill)
+
+
+@pytest.mark.exhaustive
+def test_whatever_fails_in_place_the_next_answer_is_right(failures_in_place: Path, in_place: Path) -> None:
+    check_failures(failures_in_place, in_place, "decoder_failures")
+
+
 @pytest.mark.exhaustive  # programs are built with sanitizers
 @pytest.mark.parametrize("program", TRIED)
 def test_whatever_fails_the_next_answer_is_right(failures: Path, bundle: Path, program: str) -> None:
     """Refusals, and every allocation that can fail: a twin that never met them gives the same bits afterwards."""
+    check_failures(failures, bundle, program)
+
+
+def check_failures(failures: Path, bundle: Path, program: str) -> None:
     done = run(failures / program, bundle / "model.onnx")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     counts = dict(line.split(": ", 1) for line in done.stdout.splitlines())

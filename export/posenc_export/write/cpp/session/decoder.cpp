@@ -387,26 +387,28 @@ struct Decoder::Impl {
     return {};
   }
 
+  /// Take the texts of another decoder: nothing changes before there is memory for all of them.
   Status copy(const Impl& other) {
     if (this == &other) return {};
     if (session != other.session) return refused("a decoder copies another of its own session");
-    const auto before = batch;
-    batch = other.batch;
     const auto room = ports.in_place ? std::max(other.past, reserved) : other.past;
+    const auto scores = product(unsigned_of(other.batch), unsigned_of(vocabulary));
     auto& next = blocks[1 - full];
-    const bool grows = next.grow(bytes_of(room)) && pads.grow(unsigned_of(batch)) &&
-                       logits.grow(product(unsigned_of(batch), unsigned_of(vocabulary)));
-    if (!grows) {
-      batch = before;
+    Buffer<std::int64_t> their_pads;
+    Buffer<float> their_logits;
+    if (!next.grow(product(product(unsigned_of(other.batch), unsigned_of(room)), token_bytes)) ||
+        !their_pads.grow(unsigned_of(other.batch)) || !their_logits.grow(scores)) {
       return {ErrorKind::memory, "out of memory: " + counted(other.batch, "text") + " of " +
-                                     counted(other.past, "token") +
-                                     " are not copied"};
+                                     counted(other.past, "token") + " are not copied"};
     }
-    copy_cache(other.blocks[other.full].data(), other.laid_out(), next.data(), room, other.past);
-    std::copy_n(other.pads.data(), unsigned_of(batch), pads.data());
-    if (other.has_logits) std::copy_n(other.logits.data(), unsigned_of(batch * vocabulary), logits.data());
-    has_logits = other.has_logits;
+    batch = other.batch;
     past = other.past;
+    copy_cache(other.blocks[other.full].data(), other.laid_out(), next.data(), room, past);
+    std::copy_n(other.pads.data(), unsigned_of(batch), their_pads.data());
+    if (other.has_logits) std::copy_n(other.logits.data(), scores, their_logits.data());
+    has_logits = other.has_logits;
+    pads = std::move(their_pads);
+    logits = std::move(their_logits);
     if (ports.in_place) {
       capacity = room;
       blocks[full].free();

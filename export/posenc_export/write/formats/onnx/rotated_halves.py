@@ -59,7 +59,7 @@ def parts_in(concat: ir.Node) -> HalvesRotation | None:
     x = split.inputs[0] if split is not None and split.op_type == "Split" and len(split.outputs) == 2 else None
     same = x2 is not None and x2.producer() is split and (again1, again2) == (x1, x2) and (cos, sin) == (cos2, sin2)
     outer = [maker_of(each, "Unsqueeze") for each in (cos, sin)]
-    if x is None or not same or x1 is not split.outputs[0] or any(each is None for each in outer):
+    if split is None or x is None or not same or x1 is not split.outputs[0] or None in outer:
         return None
     of_cos, of_sin = (each.inputs[0] for each in outer if each is not None and integers_of(each.inputs[1]) == [1])
     right = all(
