@@ -65,7 +65,8 @@ Call in_parts(std::int64_t part, Call call) {
 Call then(Call one, Call other) {
   return [=](Decoder& decoder) {
     auto status = one(decoder);
-    return status.ok() ? other(decoder) : status;
+    if (!status.ok()) return status;  // moved: a copy of its message would ask for memory
+    return other(decoder);
   };
 }
 

@@ -169,13 +169,16 @@ def _graph_in_place(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> onnx.M
         if text.strip():
             call, output = text.strip().split(" -> ")
             operator, _, given = call.rstrip(")").partition("(")
-            attributes = {"Cast": {"to": 6 if output == "total" else 1}, "Concat": {"axis": 0}}.get(operator, {})
+            of_cast = {"to": TensorProto.INT32 if output == "total" else TensorProto.FLOAT}
+            known: Mapping[str, Mapping[str, Any]] = {"Cast": of_cast, "Concat": {"axis": 0}}
+            attributes = known.get(operator, {})
             nodes.append(helper.make_node(operator, given.split(", "), [output], **attributes))
     past = ["past_key_values.0.key", "past_key_values.0.value"]
     taken = ["q_placed", "k_placed", "v", *past, "places_of_last", "total", "", "", "", "bias"]
     given_out = ["mixed", "present.0.key", "present.0.value"]
-    heads = {"num_heads": 1, "kv_num_heads": 1, "scale": 1.0}
-    nodes.append(helper.make_node("GroupQueryAttention", taken, given_out, domain="com.microsoft", **heads))
+    attention = helper.make_node("GroupQueryAttention", taken, given_out, domain="com.microsoft", num_heads=1)
+    attention.attribute.extend([helper.make_attribute("kv_num_heads", 1), helper.make_attribute("scale", 1.0)])
+    nodes.append(attention)
     nodes.append(helper.make_node("MatMul", ["mixed", "head"], ["logits"]))
     made = [numpy_helper.from_array(np.asarray(array), name) for name, array in {**wide, **numbers, **floats}.items()]
     graph = helper.make_graph(nodes, "toy", _values(inputs), _values(outputs), made)
