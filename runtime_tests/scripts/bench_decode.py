@@ -109,9 +109,9 @@ def by_turns(contenders: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     return {name: float(np.median(seconds)) for name, seconds in took.items()}
 
 
-def program(*command: object) -> Callable[[], float]:
-    """Return a call of a program that prints seconds."""
-    words = [*map(str, command), str(PROMPT), str(STEPS)]
+def program(*command: object, prompt: int = PROMPT, steps: int = STEPS) -> Callable[[], float]:
+    """Return a call of a program that prints seconds a step."""
+    words = [*map(str, command), str(prompt), str(steps)]
 
     def call() -> float:
         done = subprocess.run(words, capture_output=True, text=True, check=True)

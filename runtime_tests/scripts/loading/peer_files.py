@@ -78,10 +78,10 @@ def run(command: Sequence[object]) -> str:
     return "" if done.returncode == 0 else (lines or [f"status {done.returncode}"])[-1][:200]
 
 
-def ours(others: Others, model: Path, to: Path) -> str:
+def ours(others: Others, model: Path, to: Path, *more: str) -> str:
     command = [sys.executable, "-m", "posenc_export", "export", "--model", model, "--cpp", "--namespace", "written"]
     done = subprocess.run(
-        [*map(str, command), "--runtime-config", "genai", "--no-validate", "-q", "-o", str(to)],
+        [*map(str, command), *more, "--runtime-config", "genai", "--no-validate", "-q", "-o", str(to)],
         capture_output=True,
         text=True,
         check=False,
@@ -99,9 +99,9 @@ def exporters(others: Others, model: Path, to: Path) -> str:
     return run([sys.executable, "-c", THEIRS, model, to])
 
 
-def genai(others: Others, model: Path, to: Path) -> str:
+def genai(others: Others, model: Path, to: Path, precision: str = "fp32") -> str:
     builder = [others.genai, "-m", "onnxruntime_genai.models.builder"]
-    return run([*builder, "-i", model, "-o", to, "-p", "fp32", "-e", "cpu", "-c", to / "cache"])
+    return run([*builder, "-i", model, "-o", to, "-p", precision, "-e", "cpu", "-c", to / "cache"])
 
 
 def mobius(others: Others, model: Path, to: Path) -> str:

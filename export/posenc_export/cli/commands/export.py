@@ -83,8 +83,9 @@ if TYPE_CHECKING:
     choice(
         "--attention-op",
         ATTENTION_OPS,
-        "How attention is written in ONNX: as plain operators, or as Attention and RotaryEmbedding of ai.onnx "
-        "(opset 23). For a module of your own, too.",
+        "How attention is written in ONNX: as plain operators, as Attention and RotaryEmbedding of ai.onnx "
+        "(opset 23), or as GroupQueryAttention of com.microsoft, whose cache stays in place. For a module of your own, "
+        "too.",
         "decomposed",
     ),
     under="Whole models",
