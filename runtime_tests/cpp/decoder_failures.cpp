@@ -132,7 +132,6 @@ std::vector<Named> calls() {
           {"prefill of the rest", in_parts(3, prefill(text(end - 5)))},
           {"batch", prefill(text(11), {4, 1, 6})},
           {"batch in parts", in_parts(2, prefill(text(11), {4, 1, 6}))},
-          {"rewind and step", then(rewind(2), step({6}))},
           {"reserve and step", then(reserve(end), step({6}))}};
 }
 
