@@ -27,7 +27,7 @@ frequencies, computed one by one in C with a table of 64 rows: 2.32e-7.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final, overload
 
 import numpy as np
 import torch
@@ -48,7 +48,10 @@ END = LOW * MID * HIGH
 FAR = 2**30
 """A number by which -1 is moved beyond the end, in int32 as well."""
 DIGITS = ("low_sin", "low_cos", "mid_sin", "mid_cos", "high_sin", "high_cos")
-BY_BLOCK = ("mid_sin", "mid_cos", "high_sin", "high_cos")
+BY_BLOCK = (
+    *("mid_sin", "mid_cos", "high_sin", "high_cos"),
+    *("mid_row_sin", "mid_row_cos", "high_row", "high_ahead"),
+)
 """Tables that the number of a block looks up; a position looks up the table of the first rows, too."""
 
 
@@ -84,6 +87,10 @@ class AngleAddition(nn.Module):
     first: Tensor  # (table_rows, width): the rows of 0, 1, ...
     row_sin: Tensor  # (64, width): the sine, of the last 64 of these, that each output column is combined with
     row_cos: Tensor
+    mid_row_sin: Tensor  # (512, width): the same of the middle digit
+    mid_row_cos: Tensor
+    high_row: Tensor  # (512, width): rows of 0, 32768, ...
+    high_ahead: Tensor  # these a quarter of a circle ahead: a cosine where a sine stands, and its negative sine
     block: Final[int] = LOW
     radix: Final[int] = MID
     end: Final[int] = END
@@ -123,11 +130,8 @@ class AngleAddition(nn.Module):
             sin, cos = waves(step * np.arange(rows), inv_freq, scale if lowest else 1.0, phase if lowest else None)
             self.register_buffer(f"{name}_sin", sin.to(dtype), persistent=False)
             self.register_buffer(f"{name}_cos", cos.to(dtype), persistent=False)
-        columns = partial(arrange, interleaved=interleaved, width=width)
-        sin, cos = self.low_sin[-LOW:], self.low_cos[-LOW:]
-        for name, rows in (("first", columns(self.low_sin, self.low_cos)), ("row_sin", columns(sin, sin))):
-            self.register_buffer(name, rows.contiguous(), persistent=False)
-        self.register_buffer("row_cos", columns(cos, cos).contiguous(), persistent=False)
+            for laid, even, odd in _columns(name, sin.to(dtype), cos.to(dtype)):
+                self.register_buffer(laid, arrange(even, odd, interleaved, width).contiguous(), persistent=False)
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
@@ -152,14 +156,14 @@ class AngleAddition(nn.Module):
         more = beyond(length, self.table_rows, self.end)
         whole, rest = more // self.block, more % self.block
         # the blocks behind the table, and one more, of which the rest are the first rows
-        blocks = torch.arange(1, whole + 2, dtype=self.count_dtype, device=self.low_sin.device)
-        sin, cos = self.block_starts(blocks)
-        # With a block's (s, c) laid out as rows, (s c) row_cos + (c -s) row_sin is (sin(a + b), cos(a + b)).
-        start = arrange(sin, cos, self.interleaved, self.width)  # (blocks, width)
-        quarter_ahead = arrange(cos, -sin, self.interleaved, self.width)
-        # (whole, 1, width) * (64, width) -> (whole * 64, width)
-        in_blocks = start[:-1].unsqueeze(1) * self.row_cos + quarter_ahead[:-1].unsqueeze(1) * self.row_sin
-        in_part = start[-1] * self.row_cos[:rest] + quarter_ahead[-1] * self.row_sin[:rest]  # (rest, width)
+        blocks = torch.arange(1, whole + 2, dtype=self.count_dtype, device=self.low_sin.device).unsqueeze(1)
+        high, mid = blocks // self.radix, blocks % self.radix
+        # With (s c) as a row, (s c) row_cos + (c -s) row_sin is (sin(a + b), cos(a + b)): (blocks, 1, width) each.
+        a, ahead = take(self.high_row, high, self.end), take(self.high_ahead, high, self.end)
+        b_sin, b_cos = take(self.mid_row_sin, mid, self.end), take(self.mid_row_cos, mid, self.end)
+        a, ahead = a * b_cos + ahead * b_sin, ahead * b_cos - a * b_sin
+        in_blocks = a[:-1] * self.row_cos + ahead[:-1] * self.row_sin  # (1 + whole, 1, width) -> (whole, 64, width)
+        in_part = a[-1] * self.row_cos[:rest] + ahead[-1] * self.row_sin[:rest]  # (rest, width)
         return torch.cat([self.first[:length], in_blocks.flatten(0, 1), in_part]).unsqueeze(0)
 
     def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -198,15 +202,27 @@ class AngleAddition(nn.Module):
             allowed = rounded(largest_angle(step * rows, self.inv_freq, phase), scale)
             yield StoredRows(f"{name}_sin", sin, allowed)
             yield StoredRows(f"{name}_cos", cos, allowed)
-            if name == "low":
-                columns = partial(laid_out, interleaved=self.interleaved, width=self.width)
-                yield StoredRows("first", columns(sin, cos), allowed)
-                yield StoredRows("row_sin", columns(sin[-LOW:], sin[-LOW:]), allowed)
-                yield StoredRows("row_cos", columns(cos[-LOW:], cos[-LOW:]), allowed)
+            columns = partial(laid_out, interleaved=self.interleaved, width=self.width)
+            for laid, even, odd in _columns(name, sin, cos):
+                yield StoredRows(laid, columns(even, odd), allowed)
 
     def _digits(self) -> tuple[tuple[str, int, int], ...]:
         """Return the names of tables, their rows, and the positions from one row to the next."""
         return ("low", self.table_rows, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)
+
+
+@overload
+def _columns(name: str, sin: Tensor, cos: Tensor) -> tuple[tuple[str, Tensor, Tensor], ...]: ...
+@overload
+def _columns(name: str, sin: Floats, cos: Floats) -> tuple[tuple[str, Floats, Floats], ...]: ...
+def _columns(name: str, sin: Any, cos: Any) -> tuple[tuple[str, Any, Any], ...]:
+    """Return by name what is laid out as rows, of the sines and cosines of a part: even columns, then odd ones."""
+    if name == "low":
+        last_sin, last_cos = sin[-LOW:], cos[-LOW:]
+        return ("first", sin, cos), ("row_sin", last_sin, last_sin), ("row_cos", last_cos, last_cos)
+    if name == "mid":
+        return ("mid_row_sin", sin, sin), ("mid_row_cos", cos, cos)
+    return ("high_row", sin, cos), ("high_ahead", cos, -sin)
 
 
 def every_row(table_rows: int) -> tuple[int, ...]:

@@ -271,7 +271,13 @@ def _translations(
         swapped: Part = op.Constant(value_ints=[1, 0])
         return op.Gather(x, swapped, axis=axis)
 
-    return {torch.ops.aten.floor_divide.default: floor_divide, torch.ops.aten.flip.default: flip}
+    def item(size: Part) -> Part:
+        # a number already: torch.onnx would make one of a tensor of any shape
+        return op.Identity(size)
+
+    aten = torch.ops.aten
+    items = dict.fromkeys((aten.item.default, aten._local_scalar_dense.default), item)
+    return {aten.floor_divide.default: floor_divide, aten.flip.default: flip, **items}
 
 
 def _weights(model: Part) -> int:
