@@ -1,25 +1,30 @@
-"""Cosines and sines of the first positions from a table, of all others composed from small tables.
+"""Cosines and sines: those of the first positions stored, all others composed from one small table a digit.
 
-A position is 64 k + l, and k is 512 h + m. Below `table_rows` k is 0, and l is the position: its row is the table's,
-half an ulp from float64. From there on k counts blocks of 64 positions, and l is among the last 64 rows of the table.
-So a position has one k and one l, and the same bits whichever way it is given. The tables of h and m have 512 rows
-each: 2 MB at d_model 512, beside 4 MB of 2,048 rows for l. The largest error over all 2^24 positions of 64
-frequencies, computed one by one in C with a table of 64 rows: 2.32e-7.
+The rows of positions below `table_rows` are stored, half an ulp from float64. Any other position below 2^24 is
+32768 h + 64 m + l, and its row is composed from those of h, m and l. The tables of h and m have 512 rows each, and l is
+one of the first 64 rows: 2 MB at d_model 512 beside the 4 MB of 2,048 stored rows. The largest error over all 2^24
+positions of 64 frequencies, computed one by one in C: 2.32e-7.
 
-* Positions 0..length-1 are the first rows of the table, by a Slice, and behind it whole blocks and a part of one: each
-  is the row of its start times the last 64 rows of the table, which stay in the cache. A Concat joins the three. A call
-  that ends in the table has no blocks, and an empty part: that is faster than an If, which CUDA graphs do not take.
-  The last block is computed as far as it is needed, since a Slice of all blocks would copy them once more.
+* A position that is stored has h = m = 0 and is itself l. The sine of 0 is 0 and its cosine 1, and products and sums
+  with these leave a row as it is: so one way through the digits serves all positions, and each has one set of bits.
+* Positions 0..length-1 are the first stored rows, by a Slice, and behind them blocks of 64: each is the row of its
+  start times the first 64 rows, which stay in the cache. A Concat joins them. A call that ends in the table has no
+  blocks but an empty part of one: an If would be one operator instead of thirty, but CUDA graphs take none. The last
+  block is computed as far as it is needed, since a Slice of all blocks would copy them once more. Rows of the starts
+  are stored as they are laid out, twice as many numbers as their sines and cosines: to lay them out takes nine
+  operators, 3 microseconds of some 50 at 128 rows of 512.
+* `start` and explicit positions look rows up one by one. Whether all of them are stored is known only in the call, and
+  an If would keep CUDA graphs away: 512 such rows take as long with 64 stored rows as with 2,048.
 * An exporter must not look at the number of positions beyond the table: it is 0 where most calls are traced, and
   torch.export would keep the graph to such calls. `unseen` hides it. Any traced length from 2 on is therefore safe.
 * `//` takes blocks from integers. A division that exports through float32 would hold the position as a float, which a
   conversion of the file to half precision turns to noise (1.9 at position 4095). Negative positions are moved beyond
   the end first, since ONNX would count them from the last row: a Clip to -1..2^24 and a remainder, so that no position
-  is lost to a wrap. ONNX Runtime takes half as long for both as for a Less and a Where. Positions from the end on are
-  in the last block, so that l is beyond the table, which refuses them. After that nothing is negative, and the ONNX
-  file writes `//` as one Div, without the correction for negative numbers.
+  is lost to a wrap, and ONNX Runtime takes half as long as for a Less and a Where (0.5 and 1.1 microseconds at one
+  token). After that nothing is negative, and the ONNX file writes `//` as one Div, without the correction for negative
+  numbers.
 * Blocks and single positions combine the digits in the same order of products and sums, so that both give the same
-  bits. Where k is 0 its sine is 0 and its cosine 1: the products and sums leave a row of the table as it is.
+  bits.
 * Sines and cosines have tables of their own: two Gathers cost less than one Gather and a Split. Measured at 2048
   positions of 64 pairs against a hand-made graph of one operator: 1.07x to 1.1x of its time, and 1.16x to 1.2x with
   the Split.
@@ -53,12 +58,17 @@ BY_BLOCK = (
     *("mid_row_sin", "mid_row_cos", "high_row", "high_ahead"),
 )
 """Tables that the number of a block looks up; a position looks up the table of the first rows, too."""
+EVERY_ROW = tuple((i * LOW * MID) + LOW * (37 * i % MID) + i % LOW for i in range(HIGH))
+"""Positions that read every row of both digits of a block, and 64 of the first: 37 and 512 have no divisor in common.
+
+`stored_rows` says what all others of the first must be.
+"""
 
 
 class AngleAddition(nn.Module):
     """Rows composed from tables of parts of the position: within 3e-7 of float64 at all of 2^24 positions.
 
-    With p = 64 (512 h + m) + l and its parts' sines and cosines known, the angle sum identities give those of p:
+    With p = 32768 h + 64 m + l and its parts' sines and cosines known, the angle sum identities give those of p:
 
         sin(a + b) = sin(a) cos(b) + cos(a) sin(b)        cos(a + b) = cos(a) cos(b) - sin(a) sin(b)
 
@@ -85,7 +95,7 @@ class AngleAddition(nn.Module):
     high_sin: Tensor  # (512, pairs): of 0, 32768, ...
     high_cos: Tensor
     first: Tensor  # (table_rows, width): the rows of 0, 1, ...
-    row_sin: Tensor  # (64, width): the sine, of the last 64 of these, that each output column is combined with
+    row_sin: Tensor  # (64, width): the sine, of the first 64 of these, that each output column is combined with
     row_cos: Tensor
     mid_row_sin: Tensor  # (512, width): the same of the middle digit
     mid_row_cos: Tensor
@@ -96,6 +106,7 @@ class AngleAddition(nn.Module):
     end: Final[int] = END
     far: Final[int] = FAR
     table_rows: Final[int]
+    stored_blocks: Final[int]
     width: Final[int]
     interleaved: Final[bool]
     by_block = BY_BLOCK
@@ -117,12 +128,13 @@ class AngleAddition(nn.Module):
         self.width = width
         self.interleaved = interleaved
         self.table_rows = table_rows
+        self.stored_blocks = table_rows // LOW
         self.scale = scale
         self.inv_freq, self.phase = inv_freq, phase  # arrays: what is stored is held against them
         self.half_safe = too_small(abs(scale))
         # the table but for a row, whole, and a row more; a block and a part of one behind it
         lengths = (table_rows - 1, table_rows, table_rows + 1, table_rows + LOW + 2)
-        self.probes = Probes(lengths=lengths, positions=every_row(table_rows))
+        self.probes = Probes(lengths=lengths, positions=EVERY_ROW)
         for name, rows, step in self._digits():
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all, and
             # their phase is that of all.
@@ -143,7 +155,8 @@ class AngleAddition(nn.Module):
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         # Positions out of range are moved beyond the end first: then every quotient is a plain integer division.
         positions = positions.clamp(-1, self.end) % self.far
-        blocks = (positions - (self.table_rows - self.block)).clamp(0, self.end - self.table_rows) // self.block
+        blocks = positions // self.block
+        blocks = blocks * (blocks - (self.stored_blocks - 1)).clamp(0, 1)  # 0 for all that the table has
         a_sin, a_cos = self.block_starts(blocks)
         row = positions - blocks * self.block
         b_sin, b_cos = take(self.low_sin, row, self.end), take(self.low_cos, row, self.end)
@@ -153,18 +166,21 @@ class AngleAddition(nn.Module):
         """Return the rows of positions 0..length-1: (1, length, width)."""
         check_width(width, self.width)
         check_length(length, self.end)
-        more = beyond(length, self.table_rows, self.end)
-        whole, rest = more // self.block, more % self.block
-        # the blocks behind the table, and one more, of which the rest are the first rows
-        blocks = torch.arange(1, whole + 2, dtype=self.count_dtype, device=self.low_sin.device).unsqueeze(1)
+        stored = smaller(length, self.table_rows)
+        more = length - stored
+        # blocks behind the table, but for the last, of which only the rest is needed
+        whole = unseen(larger(more - 1, 0) // self.block, self.end)
+        rest = unseen(more - whole * self.block, self.block)
+        first, behind = self.stored_blocks, self.stored_blocks + 1 + whole
+        blocks = torch.arange(first, behind, dtype=self.count_dtype, device=self.low_sin.device).unsqueeze(1)
         high, mid = blocks // self.radix, blocks % self.radix
         # With (s c) as a row, (s c) row_cos + (c -s) row_sin is (sin(a + b), cos(a + b)): (blocks, 1, width) each.
         a, ahead = take(self.high_row, high, self.end), take(self.high_ahead, high, self.end)
         b_sin, b_cos = take(self.mid_row_sin, mid, self.end), take(self.mid_row_cos, mid, self.end)
         a, ahead = a * b_cos + ahead * b_sin, ahead * b_cos - a * b_sin
-        in_blocks = a[:-1] * self.row_cos + ahead[:-1] * self.row_sin  # (1 + whole, 1, width) -> (whole, 64, width)
+        in_blocks = a[:-1] * self.row_cos + ahead[:-1] * self.row_sin  # (whole, 64, width)
         in_part = a[-1] * self.row_cos[:rest] + ahead[-1] * self.row_sin[:rest]  # (rest, width)
-        return torch.cat([self.first[:length], in_blocks.flatten(0, 1), in_part]).unsqueeze(0)
+        return torch.cat([self.first[:stored], in_blocks.flatten(0, 1), in_part]).unsqueeze(0)
 
     def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return sines and cosines of 64 * index: (...) -> twice (..., pairs)."""
@@ -218,34 +234,40 @@ def _columns(name: str, sin: Floats, cos: Floats) -> tuple[tuple[str, Floats, Fl
 def _columns(name: str, sin: Any, cos: Any) -> tuple[tuple[str, Any, Any], ...]:
     """Return by name what is laid out as rows, of the sines and cosines of a part: even columns, then odd ones."""
     if name == "low":
-        last_sin, last_cos = sin[-LOW:], cos[-LOW:]
-        return ("first", sin, cos), ("row_sin", last_sin, last_sin), ("row_cos", last_cos, last_cos)
+        return ("first", sin, cos), ("row_sin", sin[:LOW], sin[:LOW]), ("row_cos", cos[:LOW], cos[:LOW])
     if name == "mid":
         return ("mid_row_sin", sin, sin), ("mid_row_cos", cos, cos)
     return ("high_row", sin, cos), ("high_ahead", cos, -sin)
 
 
-def every_row(table_rows: int) -> tuple[int, ...]:
-    """Return positions that read every row of both digits of a block's number, and the last 64 rows of a table.
+def unseen(size: int, most: int) -> int:
+    """Return a size, of which torch.export sees no more than that it is not negative, and no larger than another.
 
-    `stored_rows` says what all rows before these must be.
+    A size that is 0 in the traced call would keep the graph to calls in which it is.
     """
-    # 37 and 512 have no divisor in common
-    numbers = ((i * MID) + 37 * i % MID for i in range(HIGH))
-    positions = (table_rows - LOW + LOW * number + i % LOW for i, number in enumerate(numbers))
-    return tuple(position for position in positions if position < END)
+    return size if torch.jit.is_scripting() else _unseen(size, most)  # type: ignore[attr-defined]
 
 
-def beyond(length: int, table_rows: int, end: int) -> int:
-    """Return by how many positions a length is beyond a table, up to the end.
+def _unseen(size: int, most: int) -> int:
+    if not torch.compiler.is_exporting():
+        return size
+    hidden: int = torch.scalar_tensor(size, dtype=torch.int64).item()  # type: ignore[assignment]
+    torch._check(hidden >= 0)
+    torch._check(hidden <= most)
+    return hidden
 
-    torch.export sees a number of which it knows no more than that it is not negative: in short calls it is 0, and the
-    graph would hold for these alone. Beyond the end there are fewer rows than tokens, which a sum with x refuses.
-    """
+
+def larger(size: int, other: int) -> int:
+    """Return the larger of two sizes."""
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return min(max(length - table_rows, 0), end - table_rows)
-    more: int = torch.sym_min(torch.sym_max(length - table_rows, 0), end - table_rows)
-    if torch.compiler.is_exporting():
-        more = torch.scalar_tensor(more, dtype=torch.int64).item()  # type: ignore[assignment]
-        torch._check(more >= 0)
-    return more
+        return max(size, other)
+    maximum: int = torch.sym_max(size, other)
+    return maximum
+
+
+def smaller(size: int, other: int) -> int:
+    """Return the smaller of two sizes."""
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return min(size, other)
+    minimum: int = torch.sym_min(size, other)
+    return minimum
