@@ -21,7 +21,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "dtype": get_args(DType),
     "index_dtype": get_args(IndexDType),
 }
-TABLE_ROWS, ROWS_OF_A_BLOCK, MOST_TABLE_ROWS = 2048, 64, 2**20
+TABLE_ROWS, BLOCK_ROWS, MOST_TABLE_ROWS = 2048, 64, 2**20
 """Stored rows of a dynamic graph: as many as are usual, of which they are a multiple, and the most."""
 MOST_IN_INT32 = 2**30
 """Rows, and a first position, of which a sum fits an int32."""
@@ -102,6 +102,6 @@ class Spec:
         if self.mode == "baked" or self.method == "trig":
             used = f"mode {self.mode}" if self.mode == "baked" else f"method {self.method}"
             raise ValueError(f"table_rows goes with mode dynamic and method exact, got {rows} with {used}")
-        if rows % ROWS_OF_A_BLOCK or not ROWS_OF_A_BLOCK <= rows <= MOST_TABLE_ROWS:
-            expected = f"a multiple of {ROWS_OF_A_BLOCK}, from {ROWS_OF_A_BLOCK} to {MOST_TABLE_ROWS}"
+        if rows % BLOCK_ROWS or not BLOCK_ROWS <= rows <= MOST_TABLE_ROWS:
+            expected = f"a multiple of {BLOCK_ROWS}, from {BLOCK_ROWS} to {MOST_TABLE_ROWS}"
             raise ValueError(f"table_rows must be {expected}, got {rows}")

@@ -275,9 +275,12 @@ def _translations(
         # a number already: torch.onnx would make one of a tensor of any shape
         return op.Identity(size)
 
-    aten = torch.ops.aten
-    items = dict.fromkeys((aten.item.default, aten._local_scalar_dense.default), item)
-    return {aten.floor_divide.default: floor_divide, aten.flip.default: flip, **items}
+    return {
+        torch.ops.aten.floor_divide.default: floor_divide,
+        torch.ops.aten.flip.default: flip,
+        torch.ops.aten.item.default: item,
+        torch.ops.aten._local_scalar_dense.default: item,
+    }
 
 
 def _weights(model: Part) -> int:
