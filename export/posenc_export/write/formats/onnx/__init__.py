@@ -34,7 +34,13 @@ from posenc_export.write.formats.onnx.forms import load_on_more
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
 from posenc_export.write.formats.onnx.library import patterns_by_operator, sources_unread
 from posenc_export.write.formats.onnx.module_forms import shorten
-from posenc_export.write.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
+from posenc_export.write.formats.onnx.names import (
+    clear_notes,
+    clear_unseen_sizes,
+    free_names,
+    keep_constants,
+    name_axes,
+)
 from posenc_export.write.formats.onnx.quantized import store_in_blocks
 from posenc_export.write.formats.onnx.refusals import why
 from posenc_export.write.formats.onnx.repeated_heads import share_heads
@@ -155,6 +161,7 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
+            clear_unseen_sizes(model)
         elif not isinstance(program, TracedGraph):
             share_heads(model)
             shorten(model)
