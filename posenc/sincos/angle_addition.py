@@ -13,8 +13,9 @@ positions of 64 frequencies, computed one by one in C: 2.32e-7.
   block is computed as far as it is needed, since a Slice of all blocks would copy them once more. Rows of the starts
   are stored as they are laid out, twice as many numbers as their sines and cosines: to lay them out takes nine
   operators, 3 microseconds of some 50 at 128 rows of 512.
-* `start` and explicit positions look rows up one by one. Whether all of them are stored is known only in the call, and
-  an If would keep CUDA graphs away: 512 such rows take as long with 64 stored rows as with 2,048.
+* `start` and explicit positions look rows up one by one: whether all of them are stored is known only in the call, and
+  an If would keep CUDA graphs away. Blocks from that of `start` on would be as fast as a count from 0, but compute two
+  blocks for one token, which is what `start` is for. One such row takes as long with 2,048 stored rows as with 64.
 * An exporter must not look at the number of positions beyond the table: it is 0 where most calls are traced, and
   torch.export would keep the graph to such calls. `unseen` hides it. Any traced length from 2 on is therefore safe.
 * `//` takes blocks from integers. A division that exports through float32 would hold the position as a float, which a
@@ -132,8 +133,8 @@ class AngleAddition(nn.Module):
         self.scale = scale
         self.inv_freq, self.phase = inv_freq, phase  # arrays: what is stored is held against them
         self.half_safe = too_small(abs(scale))
-        # the table but for a row, whole, and a row more; a block and a part of one behind it
-        lengths = (table_rows - 1, table_rows, table_rows + 1, table_rows + LOW + 2)
+        # the table, and a row more; a block and a part of one behind it
+        lengths = (table_rows, table_rows + 1, table_rows + LOW + 2)
         self.probes = Probes(lengths=lengths, positions=EVERY_ROW)
         for name, rows, step in self._digits():
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all, and
