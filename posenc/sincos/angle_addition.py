@@ -157,9 +157,12 @@ class AngleAddition(nn.Module):
         # Positions out of range are moved beyond the end first: then every quotient is a plain integer division.
         positions = positions.clamp(-1, self.end) % self.far
         blocks = positions // self.block
-        blocks = blocks * (blocks - (self.stored_blocks - 1)).clamp(0, 1)  # 0 for all that the table has
+        if self.stored_blocks > 1:
+            blocks = blocks * (blocks - (self.stored_blocks - 1)).clamp(0, 1)  # 0 for all that the table has
+            row = positions - blocks * self.block
+        else:
+            row = positions % self.block
         a_sin, a_cos = self.block_starts(blocks)
-        row = positions - blocks * self.block
         b_sin, b_cos = take(self.low_sin, row, self.end), take(self.low_cos, row, self.end)
         return a_cos * b_cos - a_sin * b_sin, a_sin * b_cos + a_cos * b_sin  # cos(a + b), sin(a + b)
 
