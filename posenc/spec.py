@@ -50,7 +50,7 @@ class Spec:
             "exact", which computes those of all others; None for 2048. They are fast, and right to half an ulp.
 
     Raises ValueError, in one line, for an unknown choice, where max_len is below 1, where int32 has no room for it, and
-    where table_rows is out of range, or has nothing to do.
+    where table_rows is out of range.
     """
 
     mode: Mode = "baked"
@@ -99,9 +99,6 @@ class Spec:
         return TABLE_ROWS if self.table_rows is None else self.table_rows
 
     def _check_table_rows(self, rows: int) -> None:
-        if self.mode == "baked" or self.method == "trig":
-            used = f"mode {self.mode}" if self.mode == "baked" else f"method {self.method}"
-            raise ValueError(f"table_rows goes with mode dynamic and method exact, got {rows} with {used}")
         if rows % BLOCK_ROWS or not BLOCK_ROWS <= rows <= MOST_TABLE_ROWS:
             expected = f"a multiple of {BLOCK_ROWS}, from {BLOCK_ROWS} to {MOST_TABLE_ROWS}"
             raise ValueError(f"table_rows must be {expected}, got {rows}")

@@ -123,15 +123,6 @@ def test_the_last_position_is_taken_and_the_end_refused_whatever_is_stored(table
             exact(torch.tensor([position]), 2)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"mode": "baked"}, {"mode": "dynamic", "method": "trig"}],
-)
-def test_a_spec_refuses_stored_rows_where_none_are_composed(fields: Any) -> None:
-    with pytest.raises(ValueError, match="table_rows goes with mode dynamic and method exact, got 64 with m"):
-        posenc.Spec(**fields, table_rows=64)
-
-
 @pytest.mark.parametrize("rows", [0, 1, 63, 65, 100, -64, 2**20 + 64])
 def test_a_spec_refuses_a_number_of_rows_that_is_no_multiple_of_a_block(rows: int) -> None:
     with pytest.raises(ValueError, match=f"table_rows must be a multiple of 64, from 64 to 1048576, got {rows}"):

@@ -105,8 +105,7 @@ def spec_for(settings: ExportSettings, source: object, parameters: Mapping[str, 
     A header stores as few rows as there may be, unless somebody says how many: they are constants of a program.
     """
     spec = settings.spec
-    computes = spec.mode == "dynamic" and spec.method == "exact"
-    if computes and spec.table_rows is None and HEADERS & set(settings.options.formats):
+    if spec.table_rows is None and HEADERS & set(settings.options.formats):
         spec = replace(spec, table_rows=BLOCK_ROWS)
     if settings.sized or not (isinstance(source, ModelConfig) or source in SCHEMES.names()):
         return spec
@@ -124,9 +123,8 @@ def check_stored(spec: Spec, target: Target) -> None:
     from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
 
     if spec.table_rows is not None and target.rules.registered and not digits_of(target.encoding.module):
-        raise BadInput(
-            f"--table-rows {spec.table_rows}: {target.name} composes no rows by angle addition: leave it out"
-        )
+        rows = f"--table-rows {spec.table_rows} is for rows that angle addition composes (--dynamic, --method exact)"
+        raise BadInput(f"{rows}; this {target.name} has none: leave it out")
 
 
 def with_rows(settings: Mapping[str, object], spec: Spec | None, length: int) -> Mapping[str, object]:

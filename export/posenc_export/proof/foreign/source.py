@@ -136,7 +136,7 @@ def prove_source(
         if not says_form and (isinstance(against, ModelConfig) or (isinstance(against, str) and ":" not in against)):
             # models compute their angles in float32, and so do files that are made of them
             with suppress(BadInput):
-                return made(replace(fitting, mode="dynamic", method=IN_FLOAT32, table_rows=None))
+                return made(replace(fitting, mode="dynamic", method=IN_FLOAT32))
         return made(fitting)
 
     request = ProofRequest(file.path, noted, file.names)

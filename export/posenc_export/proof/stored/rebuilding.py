@@ -85,7 +85,6 @@ def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
         manifest: The manifest of a bundle.
         rows_before: Rows of its table before that of position 0, which the offset of its mask counts, too.
     """
-    composed = manifest.mode == "dynamic" and manifest.method == "exact"
     dtypes: dict[str, DType] = {name: dtype for dtype, name in TORCH_NAMES.items()}
     try:
         return Spec(
@@ -97,7 +96,7 @@ def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
             position_offset=_offset(manifest.inputs) - rows_before,
             index_dtype=manifest.index_dtype,  # type: ignore[arg-type]
             # bundles of 0.2 and before do not say it: their graphs have the bits of as many rows as a block has
-            table_rows=int(manifest.table_rows or BLOCK_ROWS) if composed else None,
+            table_rows=int(manifest.table_rows or BLOCK_ROWS),
         )
     except (KeyError, ValueError) as error:
         raise NotHeld(f"this version has no such form: {first_line(error)}") from error
