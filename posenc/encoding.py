@@ -109,13 +109,14 @@ class Tables:
     """The stored tables of an encoding that needs nothing else, and how to make a row of them.
 
     Args:
-        kind: "rows" for a table of rows, "digits" for cosines and sines of each digit of a position.
+        kind: "rows" for a table of rows, "digits" for cosines and sines of the first positions, and of each digit of
+            the number of a block of others.
         arrays: The tables by name: (rows, columns) each.
         axes: By which axis of a position each column of a row, or each pair of digits, is read.
         width: Numbers of a row.
         layout: "interleaved" s0 c0 s1 c1, "halves" s0 s1 c0 c1, or None for rows without pairs.
         end: Positions from here on have no row.
-        digits: How many positions the lowest digit counts, then the middle digit.
+        digits: How many positions a block has, and how many blocks the middle digit counts.
         zero_row: The position whose row is zeros, whatever the tables hold; None where no row is.
         scale_x: What multiplies x before a row is added to it.
     """

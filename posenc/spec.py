@@ -21,6 +21,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "dtype": get_args(DType),
     "index_dtype": get_args(IndexDType),
 }
+TABLE_ROWS, BLOCK_ROWS, MOST_TABLE_ROWS = 2048, 64, 2**20
+"""Stored rows of a dynamic graph: as many as are usual, of which they are a multiple, and the most."""
 MOST_IN_INT32 = 2**30
 """Rows, and a first position, of which a sum fits an int32."""
 
@@ -44,8 +46,11 @@ class Spec:
         max_len: rows of a baked table; the length up to which a dynamic graph is validated.
         dtype: of x and of the output.
         index_dtype: of positions, masks and all integers that are computed of them; sizes stay int64, as ONNX has them.
+        table_rows: how many of the first positions have their cosines and sines stored in a dynamic graph of method
+            "exact", which computes those of all others; None for 2048. They are fast, and right to half an ulp.
 
-    Raises ValueError, in one line, for an unknown choice, where max_len is below 1, and where int32 has no room for it.
+    Raises ValueError, in one line, for an unknown choice, where max_len is below 1, where int32 has no room for it, and
+    where table_rows is out of range.
     """
 
     mode: Mode = "baked"
@@ -55,6 +60,7 @@ class Spec:
     dtype: DType = "fp32"
     position_offset: int = 0
     index_dtype: IndexDType = "int64"
+    table_rows: int | None = None
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -69,6 +75,8 @@ class Spec:
         if self.index_dtype == "int32" and max(self.max_len, self.position_offset) > MOST_IN_INT32:
             most = f"max_len and position_offset must be at most {MOST_IN_INT32} with index_dtype int32"
             raise ValueError(f"{most}, got {self.max_len} and {self.position_offset}")
+        if self.table_rows is not None:
+            self._check_table_rows(self.table_rows)
 
     @property
     def torch_dtype(self) -> TorchName:
@@ -84,3 +92,13 @@ class Spec:
     def angle_dtype(self) -> str:
         """The dtype of cosines and sines: at least float32, whatever the dtype of the output."""
         return "float64" if self.dtype == "fp64" else "float32"
+
+    @property
+    def stored_positions(self) -> int:
+        """Positions whose cosines and sines a dynamic graph of method "exact" stores."""
+        return TABLE_ROWS if self.table_rows is None else self.table_rows
+
+    def _check_table_rows(self, rows: int) -> None:
+        if rows % BLOCK_ROWS or not BLOCK_ROWS <= rows <= MOST_TABLE_ROWS:
+            expected = f"a multiple of {BLOCK_ROWS}, from {BLOCK_ROWS} to {MOST_TABLE_ROWS}"
+            raise ValueError(f"table_rows must be {expected}, got {rows}")

@@ -150,7 +150,8 @@ def export(
         to: The folder of the bundle [default: ./NAME-MODE]. A bundle that fails goes to TO-failed, and what was at TO
             stays. Files that this tool did not write are not replaced without force=True.
         inputs: What goes into a module of your own; see `target`.
-        spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset, index_dtype.
+        spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset, index_dtype,
+            table_rows.
         options: Whole, or their fields by name: formats, opset, rotary_op, check_positions, cpu_isa, namespace, seed,
             budget, validate, cpp, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
         parameters: Those of the source.
@@ -163,7 +164,7 @@ def export(
     from posenc_export.common.supervisor import time_limit
     from posenc_export.proof.exporter import ExportOptions, export_target
     from posenc_export.proof.exporter.options import check_whole
-    from posenc_export.proof.exporter.settings import spec_for, split
+    from posenc_export.proof.exporter.settings import check_stored, spec_for, split
     from posenc_export.write.inputs.given import ports_of
     from posenc_export.write.inputs.reads import reads_of
     from posenc_export.write.targets.sizes import for_whole
@@ -191,7 +192,9 @@ def export(
         if isinstance(source, ModelFolder):
             parts.options.validation.progress(f"loading torch: and the model of {source.path}")
         with time_limit(loading, "loading the model"):
-            return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
+            made = target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
+        check_stored(parts.spec, made)
+        return made
 
     def page(result: ExportResult, bundle: Bundle) -> str:
         from posenc_export.show.pages import content_of, page_of

@@ -17,7 +17,7 @@ from posenc_export.write.formats.aoti_package import CPU_ISAS
 SAME_NAME = """
     mode method positions dtype opset namespace require atol rtol timeout seed budget batch heads rounds part layer
     layer_type max_len position_offset index_dtype rotary_op attention_op cpu_isa proof runtime_config quantize
-    accuracy_level
+    accuracy_level table_rows
 """
 KEYWORDS = {
     **{f"--{name.replace('_', '-')}": name for name in SAME_NAME.split()},

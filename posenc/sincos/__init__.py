@@ -1,7 +1,7 @@
 """Cosines and sines: of position x frequency, by three methods, and of other angles, by two.
 
-`SinCosTable` stores the rows, `AngleAddition` composes them from three small tables, `DirectSinCos` computes them with
-Sin and Cos. Steps with fractions, coordinates and angles that a graph computes have makers of their own below.
+`SinCosTable` stores the rows, `AngleAddition` stores the first and composes all others, `DirectSinCos` computes them
+with Sin and Cos. Steps with fractions, coordinates and angles that a graph computes have makers of their own below.
 Whatever depends on the method is asked of the object that a maker returns: only this folder knows methods by name.
 """
 
@@ -117,9 +117,10 @@ def sincos(
     if spec.mode == "baked":
         how = {"interleaved": interleaved, "max_len": spec.max_len, "dtype": dtype}
         return SinCosTable(inv_freq, width, **how, scale=scale, phase=phase)
-    kind = AngleAddition if spec.method == "exact" else DirectSinCos
-    method: SinCosMethod = kind(inv_freq, width, interleaved=interleaved, dtype=dtype, scale=scale, phase=phase)
-    return method
+    if spec.method == "exact":
+        stored = {"interleaved": interleaved, "table_rows": spec.stored_positions, "dtype": dtype}
+        return AngleAddition(inv_freq, width, **stored, scale=scale, phase=phase)
+    return DirectSinCos(inv_freq, width, interleaved=interleaved, dtype=dtype, scale=scale, phase=phase)
 
 
 def sincos_rows(
@@ -157,7 +158,8 @@ def check_table(spec: Spec, width: int) -> None:
     if spec.mode == "dynamic" and spec.method == "trig":
         check_room("a call", (LOW, width), spec.angle_dtype)
     else:
-        check_room("a table", (spec.max_len if spec.mode == "baked" else MID, width), spec.angle_dtype)
+        rows = spec.max_len if spec.mode == "baked" else max(MID, spec.stored_positions)
+        check_room("a table", (rows, width), spec.angle_dtype)
 
 
 def computed_sincos(spec: Spec) -> ComputedSinCos:

@@ -17,7 +17,10 @@ def digits_of(module: nn.Module) -> dict[str, AngleAddition]:
 
 @contextmanager
 def begun_at(module: nn.Module, start: int) -> Iterator[None]:
-    """Add `start` to every position that such parts of a module are asked for, while this lasts."""
+    """Add `start` to every position that such parts of a module are asked for, while this lasts.
+
+    Of positions 0..length-1, those that are stored stay: a graph takes them as they are, and counts the others.
+    """
     parts = list(digits_of(module).values())
     for part in parts:
         part.cos_sin = partial(_cos_sin, part.cos_sin, start)  # type: ignore[method-assign]
@@ -37,5 +40,5 @@ def _cos_sin(
 
 def _arange(part: AngleAddition, length: int, width: int) -> Tensor:
     """Return rows of a call; a position has the same bits whichever way it is given."""
-    rows: Tensor = part(torch.arange(length), width)
-    return rows.unsqueeze(0)
+    others: Tensor = part(torch.arange(min(part.table_rows, length), length), width)
+    return torch.cat([part.first[:length], others]).unsqueeze(0)

@@ -63,7 +63,6 @@ NOT_HELD = {
     "schemes/swin_cpb.py:error": BOUNDS,
     "schemes/xpos.py:radius_of": TRIED,
     "rope_types/yarn.py:_pair_of": "the ends of the ramp are whole pairs: a hundredth of one is rounded away",
-    "sincos/angle_addition.py:at_least_two": "one block more than a call takes is cut off again",
     "sincos/octaves.py:digits": "parts of pi / 2 with one binary digit more are off by less than the bound",
 }
 """Functions whose numbers are none of an output's, or the same for both, with the reason."""

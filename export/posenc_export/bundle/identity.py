@@ -1,10 +1,11 @@
 """The id that tells a graph from every other graph with the same ports: the SHA-256 of its facts.
 
 The facts of a graph are texts by name: scheme, params.NAME, mode, method, positions, offset, dtype, index_dtype where
-it is not int64, ends.PORT and ends.PORT.AXIS, inputs, outputs, tensors and, for a user's own module, code. Every file
-of a bundle holds them as posenc.NAME beside posenc.id, so that the id can be computed again from the file: it is the
-digest of the facts as JSON with sorted keys, without spaces, and with escapes for all but ASCII. Facts change numbers:
-the opset, the rotary operator, names of files and the length up to which a dynamic form is tried are not among them.
+it is not int64, table_rows where rows are composed, ends.PORT and ends.PORT.AXIS, inputs, outputs, tensors and, for a
+user's own module, code. Every file of a bundle holds them as posenc.NAME beside posenc.id, so that the id can be
+computed again from the file: it is the digest of the facts as JSON with sorted keys, without spaces, and with escapes
+for all but ASCII. Facts change numbers: the opset, the rotary operator, names of files and the length up to which a
+dynamic form is tried are not among them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Facts = Mapping[str, str]
 PREFIX = "posenc."
 """The prefix of a fact's name in the metadata of a file."""
 ID = f"{PREFIX}id"
-SCHEME, TENSORS, CODE, INDEX_DTYPE = "scheme", "tensors", "code", "index_dtype"
+SCHEME, TENSORS, CODE, INDEX_DTYPE, TABLE_ROWS = "scheme", "tensors", "code", "index_dtype", "table_rows"
 
 
 def facts_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from posenc.ports import Port
 from posenc.spec import Mode
 from posenc_export.bundle.carries import name_of
-from posenc_export.bundle.identity import INDEX_DTYPE
+from posenc_export.bundle.identity import INDEX_DTYPE, TABLE_ROWS
 from posenc_export.bundle.rules import rules_of
 
 if TYPE_CHECKING:  # pydantic takes a while to load: whoever reads a manifest has these names resolved, see schema.py
@@ -198,6 +198,11 @@ class Manifest:
     def index_dtype(self) -> str:
         """The dtype of positions, masks and the integers that are computed of them."""
         return self.facts.get(INDEX_DTYPE, "int64")
+
+    @property
+    def table_rows(self) -> str:
+        """How many of the first positions have stored rows where others are composed; empty where no row is."""
+        return self.facts.get(TABLE_ROWS, "")
 
     def to_json(self) -> dict[str, object]:
         """Return the manifest as JSON values.

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import click
 
 from posenc import __version__
-from posenc.spec import CHOICES
+from posenc.spec import BLOCK_ROWS, CHOICES, MOST_TABLE_ROWS
 from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
 from posenc_export.common.errors import ToolFailed, first_line
@@ -191,6 +191,13 @@ SPEC = options(
         CHOICES["index_dtype"],
         "The dtype of positions, masks and what is computed of them; sizes stay int64.",
         "int64",
+    ),
+    number(
+        "--table-rows",
+        "With --dynamic: the first positions, whose sines and cosines are stored, a multiple of 64. More of them make "
+        "files larger, and calls as long faster.  [default: 2048; with a header 64]",
+        least=BLOCK_ROWS,
+        end=MOST_TABLE_ROWS,
     ),
     under=ENCODING,
 )

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.scheme import build
-from posenc.spec import Spec
+from posenc.spec import BLOCK_ROWS, Spec
 from posenc_models.config.foreign import HfModule
 from posenc_models.config.read import Reading, read_config
 from posenc_models.config.rope.scaling import is_by_length
@@ -66,7 +66,8 @@ def replace_rotary(
     for logits that move by more than float32 angles explain: the model is then as it was.
     """
     rows = spec.max_len if spec else getattr(getattr(model, "config", None), "max_position_embeddings", Spec().max_len)
-    spec = _explicit(spec or Spec(mode="dynamic", method="exact"))
+    # positions are looked up one by one: more stored rows would make no call faster
+    spec = _explicit(spec or Spec(mode="dynamic", method="exact", table_rows=BLOCK_ROWS))
     theirs: dict[str, HfModule] = {n: m for n, m in model.named_modules(remove_duplicate=False) if _is_rotary(m)}
     theirs.update(untracked(model))
     if not theirs or "" in theirs:

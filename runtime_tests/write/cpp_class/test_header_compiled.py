@@ -203,7 +203,9 @@ def test_what_is_not_held_is_refused_and_nothing_written(tmp_path: Path, languag
 
 @pytest.mark.parametrize("language", ["c++", pytest.param("c", marks=pytest.mark.exhaustive)])
 def test_a_header_of_real_size(tmp_path: Path, language: str) -> None:
-    target = written(tmp_path, "sinusoidal", Spec("dynamic", "exact", "offset", 64), {"d_model": 512}, language)
+    target = written(
+        tmp_path, "sinusoidal", Spec("dynamic", "exact", "offset", 64, table_rows=64), {"d_model": 512}, language
+    )
     path = tmp_path / ("model.hpp" if language == "c++" else "model.h")
     assert path.stat().st_size < 9_500_000
     assert max(map(len, path.read_text().splitlines())) <= 140

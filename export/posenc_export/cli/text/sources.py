@@ -227,6 +227,7 @@ def _check_module(name: str, values: Values) -> None:
         "--position-offset": values["position_offset"],
         "--dtype": values["dtype"] != "fp32",
         "--index-dtype": values["index_dtype"] != "int64",
+        "--table-rows": values["table_rows"],
     }
     wrong = next((option for option, used in of_schemes.items() if used), None)
     if wrong is not None:
@@ -236,5 +237,5 @@ def _check_module(name: str, values: Values) -> None:
 
 def _spec_settings(values: Values) -> dict[str, object]:
     """Return the fields of the spec that were typed."""
-    fields = ("mode", "method", "positions", "position_offset", "max_len", "dtype", "index_dtype")
+    fields = ("mode", "method", "positions", "position_offset", "max_len", "dtype", "index_dtype", "table_rows")
     return {name: values[name] for name in fields if values[name] is not None}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from posenc.encoding import Encoding
 from posenc.parameters import fit
 from posenc.scheme import SCHEMES
-from posenc_export.bundle.identity import CODE, INDEX_DTYPE, SCHEME, TENSORS, facts_of
+from posenc_export.bundle.identity import CODE, INDEX_DTYPE, SCHEME, TABLE_ROWS, TENSORS, facts_of
 from posenc_export.common.errors import ExportFailed
 from posenc_export.write.formats import DEFAULT_OPSET, FORMATS, Digests, WriteRequest
 from posenc_export.write.formats.capture import tensor_digests
@@ -27,6 +27,8 @@ def facts_for(target: Target, request: WriteRequest, captured: Mapping[str, Dige
         request: As it was wanted.
         captured: Digests of its programs by format, as far as there are any.
     """
+    from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
+
     encoding, spec = target.encoding, target.spec
     module = encoding.module
     # parameters that name files are no facts, their tensors are
@@ -41,6 +43,7 @@ def facts_for(target: Target, request: WriteRequest, captured: Mapping[str, Dige
             "offset": spec.position_offset or None,
             "dtype": spec.torch_dtype,
             INDEX_DTYPE: spec.index_dtype if spec.narrow else None,
+            TABLE_ROWS: spec.stored_positions if digits_of(module) else None,
         }
     else:
         # what a user's own factory makes of a text, or of None, shows in code and tensors

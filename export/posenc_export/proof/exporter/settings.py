@@ -10,10 +10,11 @@ from typing import TypeVar, get_origin, get_type_hints
 
 from posenc.parameters import Parameter, fit
 from posenc.scheme import SCHEMES
-from posenc.spec import CHOICES, Spec
+from posenc.spec import BLOCK_ROWS, CHOICES, Spec
 from posenc_export.common.errors import BadInput, bad_input
-from posenc_export.proof.exporter.options import ExportOptions
+from posenc_export.proof.exporter.options import HEADERS, ExportOptions
 from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.write.targets import Target
 from posenc_models import ModelConfig, ModelFolder, read_config
 
 Options = TypeVar("Options")
@@ -99,16 +100,31 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 def spec_for(settings: ExportSettings, source: object, parameters: Mapping[str, object]) -> Spec:
-    """Return the spec; where nobody says what max_len is, it is what a scheme makes of its parameters, as of a file."""
+    """Return the spec; where nobody says what max_len is, it is what a scheme makes of its parameters, as of a file.
+
+    A header stores as few rows as there may be, unless somebody says how many: they are constants of a program.
+    """
+    spec = settings.spec
+    if spec.table_rows is None and HEADERS & set(settings.options.formats):
+        spec = replace(spec, table_rows=BLOCK_ROWS)
     if settings.sized or not (isinstance(source, ModelConfig) or source in SCHEMES.names()):
-        return settings.spec
+        return spec
     with bad_input():
         scheme, known = str(source), parameters
         if isinstance(source, ModelConfig):
             reading = read_config(source, overrides=parameters, positions=settings.spec.positions)
             scheme, known = reading.scheme, reading.parameters
         rows = SCHEMES[scheme].rows(known)
-    return settings.spec if rows is None else replace(settings.spec, max_len=rows)
+    return spec if rows is None else replace(spec, max_len=rows)
+
+
+def check_stored(spec: Spec, target: Target) -> None:
+    """Raise BadInput where stored rows are asked for of an encoding that composes none."""
+    from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
+
+    if spec.table_rows is not None and target.rules.registered and not digits_of(target.encoding.module):
+        rows = f"--table-rows {spec.table_rows} is for rows that angle addition composes (--dynamic, --method exact)"
+        raise BadInput(f"{rows}; this {target.name} has none: leave it out")
 
 
 def with_rows(settings: Mapping[str, object], spec: Spec | None, length: int) -> Mapping[str, object]:

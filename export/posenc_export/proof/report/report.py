@@ -210,7 +210,8 @@ class ReportParts:
 def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> ReportParts:
     """Return a report in words."""
     shown = tables(verdicts)
-    method = f" ({manifest.method})" if manifest.method else ""
+    stored = f", {int(manifest.table_rows):,} rows stored" if manifest.table_rows.isdecimal() else ""
+    method = f" ({manifest.method}{stored})" if manifest.method else ""
     title = f"{manifest.scheme}, {'whole model' if manifest.is_whole else manifest.mode}{method}"
     head = headline(manifest, verdicts)
     asked, wrong = first_line(manifest), failures(verdicts)

@@ -13,7 +13,7 @@ from posenc.encoding import Encoding
 from posenc.memory import at_most
 from posenc.ports import Mask, Port, Positions
 from posenc.scheme import SCHEMES, build
-from posenc.spec import TORCH_NAMES, DType, Spec
+from posenc.spec import BLOCK_ROWS, TORCH_NAMES, DType, Spec
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.rules import rules_of
@@ -95,6 +95,8 @@ def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
             dtype=dtypes[manifest.dtype],
             position_offset=_offset(manifest.inputs) - rows_before,
             index_dtype=manifest.index_dtype,  # type: ignore[arg-type]
+            # bundles of 0.2 and before do not say it: their graphs have the bits of as many rows as a block has
+            table_rows=int(manifest.table_rows or BLOCK_ROWS),
         )
     except (KeyError, ValueError) as error:
         raise NotHeld(f"this version has no such form: {first_line(error)}") from error

@@ -47,7 +47,13 @@ class FarRows:
     def stride(self) -> int:
         """How many positions a turn is ahead of the one before: as many as there are whole blocks of them."""
         block = max(self.counts.values())
-        return LENGTH // block * block
+        return (LENGTH - self.stored) // block * block
+
+    @property
+    def stored(self) -> int:
+        """How many of the first rows a graph takes from a table, and counts the blocks of the others alone."""
+        firsts = ((value.array.flat[0], block) for value, block in self._counted() if block > 1)
+        return max((int(first) * block for first, block in firsts), default=0)
 
     def at(self, first: int) -> dict[str, Array] | None:
         """Return the rows of LENGTH positions from one on; None where the graph refuses them, or leaves them out.
@@ -56,11 +62,11 @@ class FarRows:
             first: the first position, at which a block begins.
         """
         values: dict[str, Value] = dict(self.run.values)
-        for name, block in self.counts.items():
-            known = values[name]
-            assert isinstance(known, Position)  # what counts is computed
+        # stored rows stay where they are: those behind them move, and are put in their place
+        start = max(first - self.stored, 0)
+        for name, (known, block) in zip(self.counts, self._counted(), strict=True):
             with np.errstate(over="ignore"):
-                moved = (known.array.astype(np.int64) + first // block).astype(known.array.dtype)
+                moved = (known.array.astype(np.int64) + start // block).astype(known.array.dtype)
             values[name] = replace(known, array=moved)
         state = State(self.graph, self.budget, values, set())
         try:
@@ -68,7 +74,21 @@ class FarRows:
         except Stopped:
             return None
         rows = {name: value.array for name in self.targets if isinstance(value := state.values.get(name), Position)}
+        if start < first:
+            rows = {name: _from(array, first - start) for name, array in rows.items()}
         return rows if len(rows) == len(self.targets) else None
+
+    def _counted(self) -> Iterator[tuple[Position, int]]:
+        """Yield what counts, and how many positions each step of it is."""
+        for name, block in self.counts.items():
+            known = self.run.values[name]
+            assert isinstance(known, Position)  # what counts is computed
+            yield known, block
+
+
+def _from(array: Array, first: int) -> Array:
+    """Return rows from one on, and those before it behind the last; an array without LENGTH rows as it is."""
+    return np.roll(array, -first, array.shape.index(LENGTH)) if LENGTH in array.shape else array
 
 
 def far_rows(graph: Graph, run: Run, targets: Collection[str], source: str | None, budget: Budget) -> FarRows | None:
@@ -131,11 +151,16 @@ def counts_of(nodes: Sequence[Node], run: Run, last: bool = False) -> dict[str, 
 def _block(array: Array) -> int:
     """Return how many places a block has where an array counts the blocks of LENGTH places; 0 where it does not.
 
-    Angle addition takes the high digits of positions once for a block, and the low ones from a table.
+    Angle addition takes the high digits of positions once for a block, and the low ones from a table. It may count from
+    the first block whose rows no table has.
     """
-    if array.ndim != 1 or array.dtype.kind not in "iu" or not np.array_equal(array, np.arange(len(array))):
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         return 0
-    fitting = [1 << bits for bits in range(1, LENGTH.bit_length()) if -(-LENGTH // (1 << bits)) == len(array)]
+    first = int(array[0])
+    if first < 0 or not np.array_equal(array, first + np.arange(len(array))):
+        return 0
+    blocks = first + len(array)
+    fitting = [1 << bits for bits in range(1, LENGTH.bit_length()) if -(-LENGTH // (1 << bits)) == blocks]
     return fitting[0] if len(fitting) == 1 else 0
 
 

@@ -25,9 +25,10 @@ def tables_text(tables: Tables, dtype: str, storage: Mapping[str, str]) -> str:
     fields = {"tables": arrays, "runs": ", ".join(runs), "row_width": tables.width, **storage}
     if tables.kind == "rows":
         return filled("table", **fields)
-    low, mid = tables.digits
+    block, mid = tables.digits
+    low = len(tables.arrays["low_sin"])
     interleaved = int(tables.layout == "interleaved")
-    digits = {"low_rows": low, "mid_rows": mid, "run_count": len(runs), "row_interleaved": interleaved}
+    digits = {"low_rows": low, "block": block, "mid_rows": mid, "run_count": len(runs), "row_interleaved": interleaved}
     zero_row = "" if tables.zero_row is None else filled("zero_row", row=tables.zero_row)
     return filled("digits", zero_row=zero_row, **digits, **fields)
 

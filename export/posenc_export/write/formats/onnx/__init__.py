@@ -36,7 +36,13 @@ from posenc_export.write.formats.onnx.fused import fuse, fuse_norms, fuse_produc
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
 from posenc_export.write.formats.onnx.library import patterns_by_operator, sources_unread
 from posenc_export.write.formats.onnx.module_forms import shorten
-from posenc_export.write.formats.onnx.names import clear_notes, free_names, keep_constants, name_axes
+from posenc_export.write.formats.onnx.names import (
+    clear_notes,
+    clear_unseen_sizes,
+    free_names,
+    keep_constants,
+    name_axes,
+)
 from posenc_export.write.formats.onnx.quantized import store_in_blocks
 from posenc_export.write.formats.onnx.refusals import why
 from posenc_export.write.formats.onnx.repeated_heads import share_heads
@@ -157,6 +163,7 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
+            clear_unseen_sizes(model)
         elif not isinstance(program, TracedGraph):
             with_findings(program, Findings(lost_numbers(program, model)))
             if request.attention_op == "microsoft":
@@ -292,7 +299,16 @@ def _translations(
         swapped: Part = op.Constant(value_ints=[1, 0])
         return op.Gather(x, swapped, axis=axis)
 
-    return {torch.ops.aten.floor_divide.default: floor_divide, torch.ops.aten.flip.default: flip}
+    def item(size: Part) -> Part:
+        # a number already: torch.onnx would make one of a tensor of any shape
+        return op.Identity(size)
+
+    return {
+        torch.ops.aten.floor_divide.default: floor_divide,
+        torch.ops.aten.flip.default: flip,
+        torch.ops.aten.item.default: item,
+        torch.ops.aten._local_scalar_dense.default: item,
+    }
 
 
 def _weights(model: Part) -> int:

@@ -10,6 +10,8 @@ from posenc.ports import Port
 
 Part = Any
 """A graph of onnx_ir that is being written."""
+UNSEEN = re.compile(r"\bu\d+\b")
+"""A size of which torch.export knows a range alone."""
 
 
 def name_axes(model: Part, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
@@ -35,6 +37,20 @@ def name_axes(model: Part, inputs: Sequence[Port], outputs: Sequence[Port]) -> N
         for index, axis in port.dynamic.items():
             if value.shape is not None and isinstance(value.shape[index], ir.SymbolicDim):
                 value.shape[index] = ir.SymbolicDim(axis.name)
+
+
+def clear_unseen_sizes(model: Part) -> None:
+    """Leave out, in place, sizes of inner values that follow from no axis of a port.
+
+    torch.export names such a size u0. A runtime that finds a formula for it, as tract does, takes both for two sizes.
+    """
+    import onnx_ir as ir
+
+    outputs = {id(value) for value in model.graph.outputs}
+    for value in (value for node in model.graph.all_nodes() for value in node.outputs if id(value) not in outputs):
+        dims = [ir.SymbolicDim(None) if UNSEEN.search(str(dim)) else dim for dim in value.shape or ()]
+        if value.shape is not None and dims != list(value.shape):
+            value.shape = ir.Shape(dims)
 
 
 def keep_constants(model: Part) -> None:
