@@ -8,6 +8,7 @@ import numpy as np
 
 from posenc.ports import Array, Axis, Bools, Feeds, Mask, Port, carrying
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.decoders import mask_of_keys
 
 Padding = Mapping[str, Bools]
 """By the name of an output that a mask concerns, which of its elements belong to masked tokens."""
@@ -22,6 +23,19 @@ def padding_of(inputs: tuple[Port, ...], outputs: tuple[Port, ...], golden: Gold
         for mask in masks_of(inputs, port):
             masked = _masked(mask, port, golden, feeds[mask.name])
             padding[port.name] = masked | padding[port.name] if port.name in padding else masked
+    return padding
+
+
+def hidden_texts(inputs: tuple[Port, ...], outputs: tuple[Port, ...], golden: GoldenCase, feeds: Feeds) -> Padding:
+    """Return padding, with the rows that an output has for the last token of each text alone, where that is padding."""
+    padding = dict(padding_of(inputs, outputs, golden, feeds))
+    mask = mask_of_keys(inputs)
+    for port in outputs:
+        if mask is None or port.name in padding or not port.axes or port.axes[0].name != mask.axes[0].name:
+            continue
+        shape = golden.eager[port.name].shape
+        is_padding = feeds[mask.name][:, -1] == 0
+        padding[port.name] = np.broadcast_to(is_padding.reshape([-1, *[1] * (len(shape) - 1)]), shape)
     return padding
 
 

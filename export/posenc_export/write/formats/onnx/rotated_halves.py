@@ -212,6 +212,7 @@ def once(graph: ir.Graph, before: ir.Node, twice: ir.Value, made: dict[ir.Value,
         assert once is not None
         if cast is not None:
             narrow = node("Cast", f"{twice.name}_once", once, to=cast.attributes["to"].as_int())
+            narrow.outputs[0].shape, narrow.outputs[0].type = once.shape, twice.type
             graph.insert_before(before, [narrow])
             once = narrow.outputs[0]
         made[twice] = once
