@@ -12,6 +12,8 @@ from posenc_export.common.arrays import FLOATS, numpy_dtype
 
 BY_SEQUENCE = "rows"
 """Each sequence of the batch is of another kind."""
+BY_SEQUENCE_OF_TOKENS = "rows of tokens"
+"""The same, but a mask that is not added stays usual: another program need not answer where all tokens are masked."""
 ZEROS, EQUAL, NORMAL, SUBNORMAL = "zeros", "equal", "smallest normal", "subnormal"
 LARGE, LARGEST, SOME_ZEROS = "1e4", "6e4", "rows of zeros"
 KINDS = (ZEROS, EQUAL, NORMAL, SUBNORMAL, LARGE, LARGEST, SOME_ZEROS)
@@ -20,12 +22,19 @@ KINDS = (ZEROS, EQUAL, NORMAL, SUBNORMAL, LARGE, LARGEST, SOME_ZEROS)
 def hardened(port: Port, feed: Array, case: Case) -> Array:
     """Return an input of a call with hard rows; positions and sizes stay as they are."""
     feed = np.array(feed)
-    if case.hard != BY_SEQUENCE:
+    if case.hard == BY_SEQUENCE_OF_TOKENS and isinstance(port.carries, Mask) and not is_added(port):
+        return feed
+    if case.hard not in (BY_SEQUENCE, BY_SEQUENCE_OF_TOKENS):
         _harden(port, feed, case.hard, case)
     elif port.axes and port.axes[0].is_dynamic and port.axes[0].kind == "batch":
         for number, kind in enumerate(KINDS):
             _harden(port, feed[number, ...], kind, case)  # an array also where a sequence is one number
     return feed
+
+
+def is_added(port: Port) -> bool:
+    """Return whether a mask is added to scores."""
+    return isinstance(port.carries, Mask) and port.dtype in FLOATS and port.carries.additive is not False
 
 
 def _harden(port: Port, part: Array, kind: str, case: Case) -> None:
@@ -81,7 +90,7 @@ def _ids(indices: Indices, part: Array, kind: str, zero_rows: tuple[int, ...]) -
 
 def _mask(mask: Mask, port: Port, part: Array, kind: str) -> None:
     """Mask with the lowest number, or minus infinity, and all keys of some queries; positions must still follow."""
-    if port.dtype in FLOATS and mask.additive is not False:
+    if is_added(port):
         lowest = float(_limits(port).min)
         if kind in (NORMAL, SUBNORMAL):
             part[part != 0] = lowest
