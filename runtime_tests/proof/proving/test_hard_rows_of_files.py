@@ -155,13 +155,13 @@ def test_half_precision_is_held_as_far_as_it_reaches(tmp_path: Path, kind: type[
     assert any("-hard-" in case for case in failing(wrong))
 
 
-def padded_llama(folder: Path) -> None:
-    """A small Llama whose embedding of padding is zero, as it is after training."""
+def llama_with_zeros(folder: Path) -> None:
+    """A small Llama of which one word of many has an embedding of zeros, as padding has after training."""
     import transformers
 
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=32,
+        vocab_size=4096,
         hidden_size=16,
         intermediate_size=24,
         num_hidden_layers=1,
@@ -174,13 +174,13 @@ def padded_llama(folder: Path) -> None:
     model = transformers.LlamaForCausalLM(config)
     with torch.no_grad():
         model.model.embed_tokens.weight.normal_(std=0.3)
-        model.model.embed_tokens.weight[0] = 0
+        model.model.embed_tokens.weight[-1] = 0
     model.save_pretrained(folder)
 
 
 @pytest.mark.exhaustive  # an export and two proofs of a model
 def test_a_model_s_file_without_its_epsilon_fails(once: Once, cli: Cli, tmp_path: Path) -> None:
-    model = once("llama-with-padding", padded_llama)
+    model = once("llama-with-zeros", llama_with_zeros)
     assert cli("export", "--model", str(model), "-o", "whole", "--no-validate").exit_code == 0
     theirs = tmp_path / "theirs.onnx"
     onnx.save(onnx.load(tmp_path / "whole" / "model.onnx"), theirs)

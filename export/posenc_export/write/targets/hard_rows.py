@@ -15,8 +15,8 @@ BY_SEQUENCE = "rows"
 BY_SEQUENCE_OF_TOKENS = "rows of tokens"
 """The same, but a mask that is not added stays usual: another program need not answer where all tokens are masked."""
 ZEROS, EQUAL, NORMAL, SUBNORMAL = "zeros", "equal", "smallest normal", "subnormal"
-LARGE, LARGEST, SOME_ZEROS = "1e4", "6e4", "rows of zeros"
-KINDS = (ZEROS, EQUAL, NORMAL, SUBNORMAL, LARGE, LARGEST, SOME_ZEROS)
+LARGE, LARGEST, SOME_ZEROS, NEGATIVE = "1e4", "6e4", "rows of zeros", "-1e4"
+KINDS = (ZEROS, EQUAL, NORMAL, SUBNORMAL, LARGE, LARGEST, SOME_ZEROS, NEGATIVE)
 
 
 def hardened(port: Port, feed: Array, case: Case) -> Array:
@@ -53,6 +53,8 @@ def _numbers(port: Port, usual: Array, kind: str) -> Array:
     """Return numbers of a kind with the signs of usual ones."""
     if kind == ZEROS:
         return np.zeros_like(usual)
+    if kind == NEGATIVE:  # of which every exponential is 0
+        return np.full_like(usual, -1e4)
     if kind == SOME_ZEROS:
         rows = usual.reshape(-1, usual.shape[-1]) if usual.ndim else usual
         return np.asarray(np.where(_every_other(rows), 0, rows).reshape(usual.shape))
