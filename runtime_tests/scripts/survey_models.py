@@ -55,6 +55,7 @@ def reason(answer: Answer) -> str:
     line = re.sub(r"; it takes .*, too", "", line)
     line = re.sub(r"(it|its encoder) takes (?!texts).*?, and for", r"\1 takes other inputs, and for", line)
     line = re.sub(r"\((\w+_config)(, \w+_config)*\)", "(...)", re.sub(r"shapes .*", "shapes ...", line))
+    line = re.sub(r"\b\d+ (frames|types|codes)\b", r"N \1", line)
     line = re.sub(r"it answers .*?, and not", "it answers other tensors, and not", line)
     line = re.sub(r"does not answer without .*?, and (for|--)", r"does not answer without more inputs, and \1", line)
     return re.sub(r"caches [\w, ]+ beside", "caches more beside", line)
