@@ -13,13 +13,15 @@ from helpers.small_numbers import (
     LayerNorm,
     MaskedShares,
     RootMeanSquare,
+    Small,
     SoftmaxOverMore,
     SquareRoot,
 )
 
-CASES = (
+NORMS: tuple[type[Small], ...] = (RootMeanSquare, LayerNorm, ByNorm, MaskedShares)
+CASES: tuple[ModuleCase, ...] = (
     ModuleCase(SMALL_CONSTANTS, ByAbsolutes, 1e-8),
-    *(ModuleCase(SMALL_CONSTANTS, kind, 1e-8) for kind in (RootMeanSquare, LayerNorm, ByNorm, MaskedShares)),
+    *(ModuleCase(SMALL_CONSTANTS, kind, 1e-8) for kind in NORMS),
     ModuleCase(SMALL_CONSTANTS, SquareRoot, 1e-12),
     *(ModuleCase(AXES, kind) for kind in (Heads, *TRANSPOSING[1:])),
 )

@@ -6,6 +6,7 @@ import pytest
 from posenc.formulas import swin_cpb
 from posenc.formulas.fitting import Observation
 from posenc.formulas.parts.windows import of_places
+from posenc.ports import Floats
 
 HEADS, HIDDEN, SIDES = 3, 24, (4, 6)
 
@@ -26,7 +27,7 @@ def test_few_windows_are_computed_whole(pretrained: int, dtype: type, monkeypatc
     seen, whole = observed(pretrained, dtype), []
     logits = swin_cpb.logits
 
-    def counted(weights: swin_cpb.Weights, sides: tuple[int, int], window: int) -> swin_cpb.Floats:
+    def counted(weights: swin_cpb.Weights, sides: tuple[int, int], window: int) -> Floats:
         whole.append((sides, window))
         return logits(weights, sides, window)
 

@@ -76,8 +76,7 @@ def _with_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int) ->
     feeds = feeds_for(encoding.inputs, golden.case, seed)
     padding = padding_of(encoding.inputs, encoding.outputs, golden, feeds)
     mode = HalfMoves(dtype, seed)
-    narrow = replace(encoding, fresh=lambda: _narrowed(encoding.uncalled().module, mode, dtype))
-    moved = moves(narrow, golden, padding, _all_moved(mode), seed).of_tokens
+    moved = moves(_narrow(encoding, mode, dtype), golden, padding, _all_moved(mode), seed).of_tokens
     room = Tolerance(atol=ULP_MOVES * finite_peak(moved))
     case = golden.case
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(room), tolerance=case.tolerance.plus(room))
@@ -93,10 +92,14 @@ def _hard_in_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int)
     runs = []
     for draw in range(seed, seed + DRAWS):
         mode = HalfMoves(dtype, draw)
-        narrow = replace(encoding, fresh=lambda mode=mode: _narrowed(encoding.uncalled().module, mode, dtype))
-        runs.append(outputs_under(narrow, golden, seed, _all_moved(mode)))
+        runs.append(outputs_under(_narrow(encoding, mode, dtype), golden, seed, _all_moved(mode)))
     runs.append(outputs_under(encoding, golden, seed, _all_moved(Rounded(dtype))))
     return with_room_for(golden, encoding.outputs, runs)
+
+
+def _narrow(encoding: Encoding, mode: HalfMoves, dtype: str) -> Encoding:
+    """Return an encoding whose fresh copies have their weights in half."""
+    return replace(encoding, fresh=lambda: _narrowed(encoding.uncalled().module, mode, dtype))
 
 
 @contextmanager
