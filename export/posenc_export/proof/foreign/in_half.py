@@ -184,4 +184,5 @@ class HalfMoves(TorchDispatchMode):
         # x = m 2^e with m from 1/2 to 1: its ulp is 2^(e-1) eps
         step = torch.ldexp(torch.full_like(result, self.eps / 2), torch.frexp(result).exponent - 1)
         moved = torch.where(up, result + step, result - step)
-        return torch.where(result.abs() < huge(result.dtype), moved, result)
+        # 0 is a number of half precision, too: nothing is rounded there
+        return torch.where((result.abs() < huge(result.dtype)) & (result != 0), moved, result)
