@@ -17,7 +17,7 @@ import posenc_export
 from helpers.mutants.mutations import Mutant
 from helpers.mutants.of_modules import axes_by_reshape, small_constants
 from helpers.mutants.outcomes import Outcome, subject, tried
-from helpers.small_numbers import EPSILONS, MODULES, Small
+from helpers.small_numbers import EPSILONS, MODULES, Groups, Small
 
 SMALL_CONSTANTS, AXES = "small constants", "axes by Reshape"
 DRAWS: dict[str, Callable[[ModelProto], Iterator[Mutant]]] = {
@@ -25,7 +25,7 @@ DRAWS: dict[str, Callable[[ModelProto], Iterator[Mutant]]] = {
     AXES: axes_by_reshape,
 }
 """By the class of mutants, what draws them."""
-TOKENS = "x: float32[batch, seq, 8]"
+TOKENS, ROWS = "x: float32[batch, seq, 8]", "x: float32[batch, 8]"
 
 
 class Heads(Small):
@@ -116,7 +116,11 @@ def mutated_module(case: ModuleCase) -> ModuleResult:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         export = partial(posenc_export.export, formats=["onnx"], runtimes=["ort-cpu"])
-        made = export(case.kind(case.epsilon).eval(), to=Path(scratch) / "bundle", inputs=[TOKENS])
+        made = export(
+            case.kind(case.epsilon).eval(),
+            to=Path(scratch) / "bundle",
+            inputs=[ROWS if case.kind is Groups else TOKENS],
+        )
         if not made.passed:
             raise RuntimeError(f"the file of {case} fails: {made.verdicts}")
         whole = subject(made.folder)

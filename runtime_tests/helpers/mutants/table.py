@@ -21,7 +21,12 @@ from helpers.mutants.runs import Result
 PART, PART_OF_MODULES = "mutants", "mutants of modules"
 REASONS: dict[str, str] = {}
 """Why a survivor is none of our plan: by how its line begins."""
-OF_MODULES: dict[str, str] = {}
+OF_MODULES: dict[str, str] = {
+    "Distance": "its epsilon shows only where x is very near the weight",
+    "SoftmaxOverMore": "a sum of exponentials is 0 or far above the epsilon, unless x is near its logarithm",
+    "Entropy": "a share at which the epsilon shows is multiplied by itself, and the product is below the last digit",
+    "MaskedShares": "a sum of what is above 1 is 0, which an epsilon of any size answers alike, or far above it",
+}
 """Why mutants of a module survive: by the name of its class."""
 
 

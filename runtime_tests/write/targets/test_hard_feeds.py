@@ -13,7 +13,7 @@ from posenc_export.write.targets.hard_rows import BY_SEQUENCE, KINDS
 @pytest.mark.parametrize("hard", [BY_SEQUENCE, *KINDS])
 def test_a_large_input_is_what_is_kept_of_it(hard: str) -> None:
     (port,) = parse_ports(("x: float32[batch, 3, 256, 256]",))
-    case = Case("large", {"batch": len(KINDS)}, 0, "none", hard=hard)
+    case = Case("large", {"batch": len(KINDS)}, hard=hard)
     feed = feeds_for((port,), case, 0)["x"]
     rows, axis = sampled_rows(port, feed.shape), long_axis(port, feed.shape)
     assert rows is not None
