@@ -16,8 +16,12 @@ Weights = tuple[Floats, Floats, Floats]
 
 def logits(weights: Weights, sides: tuple[int, int], pretrained: int | tuple[int, ...]) -> Floats:
     """Return what the network says of every pair of differences in float64: (rows, heads)."""
+    return _answers(weights, coordinates(sides, pretrained).reshape(-1, 2))
+
+
+def _answers(weights: Weights, places: Floats) -> Floats:
+    """Return what the network says of some coordinates in float64: (rows, 2) -> (rows, heads)."""
     first, bias, second = weights
-    places = coordinates(sides, pretrained).reshape(-1, 2)
     return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
 
 
@@ -49,6 +53,8 @@ def reference(
 
 LARGEST = 64
 """Up to which side of the window that a model was pretrained with is tried."""
+FEW = 8
+"""How many keys of a query say which windows are worth computing: a network of all differences takes long."""
 CLOSE = 0.02
 """How far a side that is read of a coordinate may be from a whole number."""
 
@@ -95,6 +101,8 @@ def _of_bias(seen: Observation) -> Iterator[Guess]:
             sides = (height, places // height)
             row, column = np.divmod(np.arange(places), sides[1])
             for pretrained in range(LARGEST):
+                if not _is_likely(seen, weights, sides, pretrained):
+                    continue
                 # a few queries say which windows are worth computing: the first and the last see all differences
                 numbers = 16 / (1 + np.exp(-logits(weights, sides, pretrained)))
                 grid = numbers.reshape(2 * sides[0] - 1, 2 * sides[1] - 1, -1)
@@ -106,6 +114,19 @@ def _of_bias(seen: Observation) -> Iterator[Guess]:
                 call = call_of(Observation("rows", np.zeros((*sides, 1)), seen.spacing))
                 (bias,) = reference(call, weights=weights, pretrained=pretrained, window=None, add=False)
                 yield Guess({"heads": heads, "hidden": len(weights[1]), "pretrained_window": pretrained}, bias[0])
+
+
+def _is_likely(seen: Observation, weights: Weights, sides: tuple[int, int], pretrained: int) -> bool:
+    """Return whether a few keys of the first query and of the last one have the bias that a network gives them."""
+    places = sides[0] * sides[1]
+    keys = np.linspace(0, places - 1, FEW).astype(int)
+    query = np.repeat([0, places - 1], FEW)
+    key = np.tile(keys, 2)
+    row, column = np.divmod(query, sides[1]) - np.array(np.divmod(key, sides[1]))
+    taken = coordinates(sides, pretrained)[row + sides[0] - 1, column + sides[1] - 1]
+    expected = 16 / (1 + np.exp(-_answers(weights, taken)))
+    # no bias is above 16, so that nothing is left out here that is within the tolerance of all
+    return bool(np.abs(expected.T - seen.numbers[:, query, key]).max() <= 16 * seen.tolerance)
 
 
 def _networks(stored: tuple[Array, ...], heads: int) -> Iterator[Weights]:

@@ -37,7 +37,7 @@ def test_pictures_are_what_is_drawn_now(name: str, tmp_path: Path) -> None:
     there, now = (Image.open(file).convert("RGB") for file in (PICTURES / f"{name}.png", tmp_path / "now.png"))
     assert there.size == now.size
     difference = np.abs(np.asarray(there, np.int64) - np.asarray(now, np.int64))
-    assert difference.mean() < 2, f"run: posenc schemes {name} --pictures docs/pictures"
+    assert difference.mean() < 2, f"run: posenc schemes {name} --pictures docs/pictures --force"
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.exhaustive) for n in SCHEMES])

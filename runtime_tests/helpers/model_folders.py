@@ -454,14 +454,14 @@ def folder_of(place: Path, config: object, *, weights: bool = True) -> Path:
     return place
 
 
-def refused_without_torch(*words: str) -> str:
+def refused_without_torch(*words: str, command: str = "export") -> str:
     """Return the line with which a command ends in a process of its own, with status 2, and without torch."""
     program = (
         "import atexit, os, sys; from posenc_export.__main__ import main; "
         "atexit.register(lambda: 'torch' in sys.modules and os._exit(99)); main()"
     )
-    command = [sys.executable, "-c", program, "export", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    line = [sys.executable, "-c", program, command, *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    return line
+    (said,) = done.stderr.splitlines()
+    return said

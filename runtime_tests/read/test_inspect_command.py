@@ -252,7 +252,11 @@ def test_what_is_not_there_is_one_line(cli: Cli, tmp_path: Path, place: str, wor
     [
         ("--config", "missing.json", "missing.json does not exist: give a config.json"),
         ("--plot", "errors.txt", "the picture must be one of"),
-        ("--plot", "missing/errors.svg", "no such folder"),
+        (
+            "--plot",
+            "missing/errors.svg",
+            "missing is no folder that is there: make it",
+        ),
     ],
 )
 def test_what_cannot_be_read_or_written_is_said_before_the_file_is_read(

@@ -4,6 +4,7 @@ python mutants.py                      every scheme, form and way to give positi
 python mutants.py sinusoidal rope      of some schemes
 python mutants.py rope-baked-offset    of one combination
 python mutants.py --at export          the file, or the module, is made wrong between writing and proof
+python mutants.py --modules            modules with an epsilon, and modules that move axes; names are those of classes
 python mutants.py --write              puts the table into docs/reference/measured/mutants.md
 """
 
@@ -23,9 +24,10 @@ from posenc.spec import CHOICES, Spec, UnsupportedSpec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers.mutants.module_runs import ModuleResult, module_cases, mutated_module
 from helpers.mutants.mutations import KINDS
 from helpers.mutants.runs import EACH, Combination, Result, mutated, mutated_at_export
-from helpers.mutants.table import summary, write
+from helpers.mutants.table import PART, PART_OF_MODULES, summary, summary_of_modules, write
 
 WORDS = 300
 """Letters of a line that is printed."""
@@ -59,6 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS, action="append", help="mutants of this kind alone")
     parser.add_argument("--at", choices=("validate", "export"), default="validate", help="when things go wrong")
+    parser.add_argument("--modules", action="store_true", help="mutants of modules, in the place of those of schemes")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a file of results: what it has is not run again")
     parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/mutants.md")
@@ -69,6 +72,9 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Try mutants, print what became of them, and write the table."""
     wanted = arguments()
+    if wanted.modules:
+        of_modules(wanted)
+        return
     work = mutated if wanted.at == "validate" else mutated_at_export
     each = partial(work, each=wanted.each, seed=wanted.seed, kinds=tuple(wanted.kind or KINDS))
     results = kept(wanted.keep)
@@ -82,7 +88,26 @@ def main() -> None:
     text = summary(results)
     print(text)
     if wanted.write:
-        write(PAGE, text)
+        write(PAGE, PART, text)
+
+
+def of_modules(wanted: argparse.Namespace) -> None:
+    """Try the mutants of modules, print what became of them, and write their table."""
+    chosen = [case for case in module_cases() if not wanted.names or case.kind.__name__ in wanted.names]
+    with ProcessPoolExecutor(wanted.processes, mp_context=get_context("spawn")) as pool:
+        results = list(map(_shown, pool.map(mutated_module, chosen)))
+    text = summary_of_modules(results)
+    print(text)
+    if wanted.write:
+        write(PAGE, PART_OF_MODULES, text)
+
+
+def _shown(result: ModuleResult) -> ModuleResult:
+    survived = [str(one) for one in result.outcomes if one.became != "refused"]
+    print(f"{result.case}: {len(survived)} of {len(result.outcomes)} survived, {result.seconds:.0f} s", flush=True)
+    for line in survived:
+        print(f"    {line}"[:WORDS], flush=True)
+    return result
 
 
 def kept(file: Path | None) -> list[Result]:

@@ -4,15 +4,18 @@ python runtime_tests/scripts/survey_models.py                  prints what comes
 python runtime_tests/scripts/survey_models.py BartModel        prints what comes of these
 python runtime_tests/scripts/survey_models.py --keep FILE      goes on with what FILE has, and keeps the rest there
 python runtime_tests/scripts/survey_models.py --write          puts the tables into model-classes.md of docs/
+python runtime_tests/scripts/survey_models.py --export 20      also exports and proves so many of those that are taken
 
 The classes are those that the tables of transformers' auto classes name. Each is a process of its own, with 40 seconds
 and 4 GiB: its default configuration with few layers and narrow widths, random weights, the folder read, the module
-built and called once. It takes an hour on two cores.
+built and called once. It takes an hour on two cores. Classes that are exported are drawn by a seed; each is proved by
+`--proof quick` on ONNX Runtime's CPU, and takes half a minute.
 """
 
 import argparse
 import datetime
 import json
+import random
 import re
 import sys
 from collections import Counter, defaultdict
@@ -23,12 +26,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.hf.small_classes import Answer, answers, classes
+from helpers.hf.small_classes import Answer, Exported, answers, classes, export_of
 from helpers.made_parts import put_part
 from posenc_export.common.markdown import table
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "model-classes.md"
-PART = "surveyed"
+PART, PART_OF_EXPORTS = "surveyed", "exported"
+EXPORT = ("-f", "onnx", "--proof", "quick", "--runtime", "ort-cpu")
+EXPORT_SECONDS = 300.0
 OURS = re.compile(
     r"CRASH|(Attribute|Key|Index|Type|Runtime)Error|mat1 and mat2|object has no attribute|module itself fails"
 )
@@ -55,6 +60,7 @@ def reason(answer: Answer) -> str:
     line = re.sub(r"; it takes .*, too", "", line)
     line = re.sub(r"(it|its encoder) takes (?!texts).*?, and for", r"\1 takes other inputs, and for", line)
     line = re.sub(r"\((\w+_config)(, \w+_config)*\)", "(...)", re.sub(r"shapes .*", "shapes ...", line))
+    line = re.sub(r"\b\d+ (frames|types|codes)\b", r"N \1", line)
     line = re.sub(r"it answers .*?, and not", "it answers other tensors, and not", line)
     line = re.sub(r"does not answer without .*?, and (for|--)", r"does not answer without more inputs, and \1", line)
     return re.sub(r"caches [\w, ]+ beside", "caches more beside", line)
@@ -93,6 +99,34 @@ def summary(found: Sequence[Answer]) -> str:
     )
 
 
+def exports(taken: Sequence[str], count: int, seed: int, kept: Path | None) -> Iterator[Exported]:
+    """Yield what comes of the exports of drawn classes: what is kept first, in the order of the draw."""
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept is not None and kept.exists() else []
+    before = {one["title"]: Exported(**one) for one in map(json.loads, lines)}
+    for name in random.Random(seed).sample(sorted(taken), min(count, len(taken))):
+        found = before.get(name) or export_of(name, EXPORT, EXPORT_SECONDS)
+        print(f"{name}: status {found.status}, {found.seconds:.0f} s {found.line}", flush=True)
+        if kept is not None and name not in before:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(f"{json.dumps(asdict(found))}\n")
+        yield found
+
+
+def summary_of_exports(found: Sequence[Exported], taken: int, seed: int) -> str:
+    """Return the text on exports between the markers of the page."""
+    counts = Counter(one.status for one in found)
+    others = [one for one in found if one.status]
+    rows = [(one.title, str(one.status) if one.status >= 0 else "none", one.line) for one in others]
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch", "onnxruntime-gpu"))
+    right = ", ".join(sorted(one.title for one in found if not one.status))
+    text = (
+        f"Measured on {datetime.date.today().isoformat()} with {libraries}: {len(found)} of the {taken} classes that "
+        f"are taken, drawn with the seed {seed}, were exported and proved (`posenc export --model FOLDER "
+        f"{' '.join(EXPORT)}`). {counts[0]} passed: {right}.\n"
+    )
+    return text + (f"\n{table(('class', 'status', 'what it says'), rows)}\n" if rows else "")
+
+
 def main() -> None:
     """Ask, print, and put the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,6 +134,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.name}")
     parser.add_argument("--kept-only", action="store_true", help="asks nothing: the tables are of what FILE has")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
+    parser.add_argument("--export", type=int, default=0, metavar="N", help="so many classes are exported and proved")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw of these")
+    parser.add_argument("--keep-exports", type=Path, metavar="FILE", help="where these are kept, and read again")
     options = parser.parse_args()
     known = classes()
     if unknown := set(options.names) - set(known):
@@ -110,10 +147,18 @@ def main() -> None:
     if options.kept_only:
         lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep else []
         wanted = [json.loads(line)["title"] for line in lines]
-    text = summary(list(gather(sorted(wanted), options.keep)))
+    found = list(gather(sorted(wanted), options.keep))
+    text = summary(found)
     if options.write:
         put_part(PAGE, PART, text)
     print(text)
+    taken = [one.title for one in found if one.stage == "taken"]
+    if options.export and taken:
+        done = list(exports(taken, options.export, options.seed, options.keep_exports))
+        text = summary_of_exports(done, len(taken), options.seed)
+        if options.write:
+            put_part(PAGE, PART_OF_EXPORTS, text)
+        print(text)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc_export.common.errors import BadInput
+from posenc_export.common.errors import BadInput, check_machine
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,48 @@ def check_out(out: Path, example: str, force: bool, option: PlaceOption = OUTPUT
         raise BadInput(f"{out.parent} is no folder that is there: make it, or give another path with {option.name}")
     if os.path.lexists(out) and not force:
         raise BadInput(f"{out} is there: {option.another_or_force}")
+
+
+@contextmanager
+def whole_file(out: Path, force: bool, option: PlaceOption = OUTPUT) -> Iterator[Path]:
+    """Give a new file to write, and put it into its place at the end: a kill leaves the old file or the new one.
+
+    Args:
+        out: The place; the new file lies beside it until then, and its name ends alike.
+        force: Whether a file is replaced that is there.
+        option: The option that names the file.
+
+    Raises BadInput, in one line, where it cannot be written, or where another program has put a file there meanwhile.
+    """
+    try:
+        number, name = tempfile.mkstemp(prefix=".posenc-file-", suffix=out.suffix, dir=out.parent)
+        os.close(number)
+        try:
+            yield Path(name)
+            Path(name).chmod(0o666 & ~_umask())
+            _put(Path(name), out, force, option)
+        finally:
+            with suppress(OSError):
+                Path(name).unlink()
+    except OSError as error:
+        check_machine(error)
+        raise BadInput(f"cannot write {out}: {error.strerror}") from error
+
+
+def _put(made: Path, out: Path, force: bool, option: PlaceOption) -> None:
+    if force:
+        made.replace(out)
+        return
+    try:
+        os.link(made, out)  # unlike a rename, it replaces nothing that another program has put there since
+    except FileExistsError:
+        raise BadInput(f"{out} is there: {option.another_or_force}") from None
+    except OSError:  # a file system without links
+        made.replace(out)
+
+
+def _umask() -> int:
+    """Return the permissions that new files do not get."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -17,7 +17,7 @@ from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
-from posenc_models.whole.heads import has_headless
+from posenc_models.whole.heads import has_headless, is_headless
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     CONDITIONAL_GENERATION,
@@ -455,8 +455,9 @@ def _not_exported(name: str, config: Mapping[str, Any]) -> str:
         written |= written_of({**config, "architectures": [CONDITIONAL_GENERATION]})
     listed = ", ".join(f"{task} ({ends})" for task, ends in written.items()) or "nothing"
     main = next(iter(task_of(FEATURES, config).inputs))
+    alone = "" if is_headless(name, config) else " without its head"
     headless = FEATURES in written and has_headless(name, config, main)
-    advice = f"; --task {FEATURES} tries it without its head, for its hidden states" * headless
+    advice = f"; --task {FEATURES} tries it{alone}, for its hidden states" * headless
     return f"{name} is not exported: of {reads} --model writes {listed}{advice}"
 
 

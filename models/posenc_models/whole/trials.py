@@ -26,6 +26,18 @@ CHOICES = re.compile(
 """Arguments that no model lacks."""
 TOKENS, OTHERS = 8, 2
 """Sizes of a small call: tokens of a model without a cache, and everything else."""
+OF_SOUNDS = ("a token of it is {} codes of a sound", "one")
+SEVERAL = (
+    ("pixel_values", "num_frames", "it takes videos of {} frames", "one image"),
+    ("token_type_ids", "type_vocab_sizes", "a token of it has {} types", "one"),
+    *(("input_ids", "num_codebooks", *OF_SOUNDS), ("decoder_input_ids", "num_codebooks", *OF_SOUNDS)),
+    ("decoder_input_ids", "num_channels", *OF_SOUNDS),
+)
+"""Inputs that some models take several of in the place of one: with the key of their config that says how many."""
+OF_AXES = re.compile(r"shape|dimension|unpack")
+"""What libraries say of a tensor that has too few axes."""
+NO_KEY = re.compile(r"'\w*Config' object has no attribute '(\w+)'")
+"""What Python says where code reads a key that a config has not."""
 LENGTH = re.compile(r"\bseq\b")
 """What the text of a port has whose tensors grow with a text."""
 PORT = re.compile(r"(\w+)\[(.*)\](.*)")
@@ -103,12 +115,29 @@ def failure_line(model: Any, error: Exception, given: Sequence[str], cached: boo
             f"{type(model).__name__} is not exported: it does not answer without {_listed(missed)}, and --model gives "
             f"{_listed(plain)}"
         )
+    if several := _several(model, error, plain):
+        return f"{type(model).__name__} is not exported: {several}"
+    if no_key := NO_KEY.search(str(error)):
+        return f"{type(model).__name__} is not exported: its code reads {no_key[1]}, which its config does not say"
     cache = " and a cache" * (len(plain) < len(given))
     more = f"; it takes {_listed(others)}, too" * (bool(others) and not cached)
     return (
         f"{type(model).__name__} is not exported: a call with {_listed(plain)}{cache} fails in its code "
         f"({_reason(error)}){more}{_advice(error)}"
     )
+
+
+def _several(model: Any, error: Exception, given: Sequence[str]) -> str:
+    """Return, in words, what a model takes several of where one is given; "" where its config says no such thing."""
+    if _is_spoken(error) or not OF_AXES.search(str(error)):
+        return ""
+    config = model.config
+    for name, key, words, given_here in SEVERAL:
+        said = getattr(config if name == "pixel_values" else config.get_text_config(decoder=True), key, None)
+        number = len(said) if isinstance(said, list | tuple) else said
+        if name in given and isinstance(number, int) and number > 1:
+            return f"{words.format(number)} ({key} in config.json), and --model gives {given_here}"
+    return ""
 
 
 def _least(answered: Callable[[int], Any]) -> int:
@@ -137,12 +166,16 @@ def _missed(error: Exception, others: Sequence[str]) -> list[str]:
 
 def _reason(error: Exception) -> str:
     """Return an error in words: what it says, where that is for people, or else where it was raised, and no more."""
-    kind = type(error).__name__
-    if isinstance(error, SPOKEN) and str(error).strip() and "to unpack" not in str(error):
-        return f"{kind}: {str(error).strip().splitlines()[0]}"
+    if _is_spoken(error):
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((one for one in reversed(frames) if _is_of_models(one.filename)), frames[-1])
     return f"{Path(frame.filename).name}, line {frame.lineno}"
+
+
+def _is_spoken(error: Exception) -> bool:
+    """Return whether what an error says is for people."""
+    return isinstance(error, SPOKEN) and bool(str(error).strip()) and "to unpack" not in str(error)
 
 
 def _is_of_models(file: str) -> bool:
@@ -150,7 +183,8 @@ def _is_of_models(file: str) -> bool:
 
 
 def _advice(error: Exception) -> str:
-    return "; give pad_token_id in config.json" * ("padding token" in str(error))
+    keys = {"padding token": "pad_token_id", "set_default_language()": "default_language"}
+    return "".join(f"; give {key} in config.json" for words, key in keys.items() if words in str(error))
 
 
 def _listed(names: Sequence[str]) -> str:

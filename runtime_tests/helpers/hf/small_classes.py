@@ -3,7 +3,11 @@
 import importlib
 import json
 import resource
+import shutil
+import subprocess
+import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -152,6 +156,49 @@ def answers(wanted: Sequence[str]) -> Iterator[Answer]:
         kind = kind_of(name)
         found = apart(answer_of, name, SECONDS)
         yield Answer(name, kind, line=found, stage="made") if isinstance(found, str) else found
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What comes of the export of a small model of a class.
+
+    Args:
+        title: the class.
+        status: the exit status of `posenc export`; -1 where it gave no answer in time.
+        line: what it said, where that is not 0.
+        seconds: how long it took.
+    """
+
+    title: str
+    status: int
+    line: str
+    seconds: float
+
+
+def export_of(name: str, words: Sequence[str], seconds: float) -> Exported:
+    """Export a small model of a class that is taken, and prove it, by the command with some more words."""
+    with tempfile.TemporaryDirectory() as place:
+        folder, begin = Path(place, "model"), time.monotonic()
+        for divisor in NARROWER:  # as it was asked about
+            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                if answer(name, save(name, divisor, folder), folder).stage == "taken":
+                    break
+            except Exception:  # numbers of this width do not fit each other
+                continue
+        else:
+            return Exported(name, -1, "no small model of it is taken now", 0.0)
+        command = [sys.executable, "-m", "posenc_export", "export", "--model", str(folder), "-o", f"{place}/out"]
+        try:
+            done = subprocess.run(
+                [*command, *words], capture_output=True, text=True, check=False, timeout=seconds, cwd=place
+            )
+        except subprocess.TimeoutExpired:
+            return Exported(name, -1, f"no answer within {seconds:g} s", seconds)
+        said = [line for line in (done.stdout + done.stderr).replace(place, "FOLDER").splitlines() if line.strip()]
+        errors = [line for line in said if "Error" in line or line.lstrip().startswith("PE")] or said
+        line = errors[0].strip() if errors else ""
+        return Exported(name, done.returncode, line if done.returncode else "", time.monotonic() - begin)
 
 
 def kind_of(name: str) -> str:

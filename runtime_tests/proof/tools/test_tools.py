@@ -171,7 +171,7 @@ def test_a_curve_ends_where_outputs_are_not_finite() -> None:
     ("args", "text"),
     [
         (["sinusoidal", "-o", "p.gif"], "the picture must be one of .png, .svg, .pdf"),
-        (["sinusoidal", "-o", "no/p.png"], "no such folder: no"),
+        (["sinusoidal", "-o", "no/p.png"], "no is no folder that is there: make it, or give another path with -o"),
         (["sinusoidal", "-o", "p.png", "--kind", "error", "--max-len", "1"], "need --max-len of at least 2"),
         (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
         (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),

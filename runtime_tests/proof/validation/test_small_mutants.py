@@ -1,53 +1,51 @@
 """A small constant is dropped or changed in a file, or axes are swapped by Reshape: the proof says so."""
 
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
-import torch
-from onnx import ModelProto
-from torch import Tensor, nn
 
-import posenc_export
-from helpers.mutants.mutations import Mutant
-from helpers.mutants.of_modules import axes_by_reshape, small_constants
-from helpers.mutants.outcomes import MODEL, sign
-from helpers.shared import one_of_each
-from helpers.small_numbers import ByAbsolutes, ByNorm, LayerNorm, MaskedShares, RootMeanSquare, Small, SquareRoot
+from helpers.made_parts import part_of
+from helpers.mutants.module_runs import AXES, SMALL_CONSTANTS, TRANSPOSING, ModuleCase, mutated_module
+from helpers.mutants.table import OF_MODULES, PART_OF_MODULES
+from helpers.shared import ROOT, one_of_each
+from helpers.small_numbers import (
+    MODULES,
+    ByAbsolutes,
+    ByNorm,
+    LayerNorm,
+    MaskedShares,
+    RootMeanSquare,
+    Small,
+    SoftmaxOverMore,
+    SquareRoot,
+)
 
-
-class Heads(Small):
-    """Heads are split and merged by Transpose."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        heads = (x * self.weight).view(*x.shape[:2], 2, 4).transpose(1, 2)
-        shares = torch.softmax(heads @ heads.transpose(-1, -2), -1)
-        return (shares @ heads).transpose(1, 2).reshape(x.shape)
-
-
-Draw = Callable[[ModelProto], Iterator[Mutant]]
-CASES: tuple[tuple[type[nn.Module], Draw, str], ...] = (
-    (ByAbsolutes, small_constants, "x: float32[batch, 8]"),
-    *((kind, small_constants, "x: float32[batch, 8]") for kind in (RootMeanSquare, LayerNorm, ByNorm)),
-    *((kind, small_constants, "x: float32[batch, seq, 8]") for kind in (MaskedShares, SquareRoot)),
-    (Heads, axes_by_reshape, "x: float32[batch, seq, 8]"),
+NORMS: tuple[type[Small], ...] = (RootMeanSquare, LayerNorm, ByNorm, MaskedShares)
+CASES: tuple[ModuleCase, ...] = (
+    ModuleCase(SMALL_CONSTANTS, ByAbsolutes, 1e-8),
+    *(ModuleCase(SMALL_CONSTANTS, kind, 1e-8) for kind in NORMS),
+    ModuleCase(SMALL_CONSTANTS, SquareRoot, 1e-12),
+    *(ModuleCase(AXES, kind) for kind in TRANSPOSING),
 )
 
 
-@pytest.mark.parametrize(("kind", "draw", "port"), one_of_each(CASES, lambda case: case[1].__name__))
-def test_the_proof_finds_all(tmp_path: Path, kind: type[nn.Module], draw: Draw, port: str) -> None:
-    made = posenc_export.export(
-        kind().eval(), to=tmp_path / "whole", inputs=[port], formats=["onnx"], runtimes=["ort-cpu"]
-    )
-    assert made.passed, made.verdicts
-    model = ModelProto.FromString((made.folder / MODEL).read_bytes())
-    drawn = list(draw(model))
-    assert drawn
-    survived = []
-    for number, mutant in enumerate(drawn):
-        folder = Path(shutil.copytree(made.folder, tmp_path / str(number)))
-        sign(folder, mutant.model)
-        if posenc_export.validate(folder, runtimes=["ort-cpu"]).passed:
-            survived.append(str(mutant.mutation))
-    assert survived == []
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.draw), ids=str)
+def test_the_proof_finds_all(case: ModuleCase) -> None:
+    outcomes = mutated_module(case).outcomes
+    assert [str(one) for one in outcomes if one.became != "refused"] == []
+
+
+@pytest.mark.exhaustive
+def test_an_epsilon_beside_exponentials_that_are_all_zero_cannot_be_dropped() -> None:
+    """Where every number is far below 0, the sum of its exponentials is 0."""
+    outcomes = mutated_module(ModuleCase(SMALL_CONSTANTS, SoftmaxOverMore, 1e-10)).outcomes
+    assert next(one for one in outcomes if one.mutation.after == "0.0").became == "refused"
+
+
+def test_the_table_has_every_module_and_explains_what_survives() -> None:
+    table = part_of(ROOT / "docs" / "reference" / "measured" / "mutants.md", PART_OF_MODULES)
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")][2:]
+    by_name = {(row[0], row[1]): row for row in rows}
+    assert {name for draw, name in by_name if draw == SMALL_CONSTANTS} == {"all", *(kind.__name__ for kind in MODULES)}
+    assert {name for draw, name in by_name if draw == AXES} == {"all", *(kind.__name__ for kind in TRANSPOSING)}
+    assert int(by_name[AXES, "all"][-1]) == 0
+    unexplained = {row[1] for row in rows if row[1] != "all" and int(row[-1])} - set(OF_MODULES)
+    assert unexplained == set()

@@ -278,6 +278,16 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert "is a file: expected a folder that save_pretrained wrote" in refused_without_torch("--model", str(path))
 
 
+@pytest.mark.parametrize("other", [("--model",), ("--from-hf",), ("--against", "rope")])
+def test_a_file_that_is_not_there_is_said_before_torch_loads(tmp_path: Path, other: tuple[str, ...]) -> None:
+    folder = folder_of(tmp_path / "model", CONFIG)
+    words = [*other, *([str(folder)] if len(other) == 1 else [])]
+    line = refused_without_torch(str(tmp_path / "none.onnx"), *words, command="prove")
+    assert line.endswith("none.onnx does not exist: give an ONNX file")
+    line = refused_without_torch(str(folder), *words, command="prove")
+    assert "model is a folder: give the ONNX file in it" in line
+
+
 def test_an_output_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "model", CONFIG)
     (tmp_path / "file").touch()

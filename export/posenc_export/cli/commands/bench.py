@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.bundle.folder import MANIFEST
 from posenc_export.cli.declared import JSON, number, several
 from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, guarded
 from posenc_export.cli.output.helping import ENCODING, EXPORTED, FILES, Command, epilog, heading, options
@@ -66,6 +67,7 @@ def bench(**values: Any) -> None:
     from posenc_export.cli.output.tables import print_bench
 
     check_file(values["save"])
+    _check_apart(values["save"], values["scheme_or_bundle"])
     with progress(values) as say:
         result = _timed(values, say)
     if values["save"] is not None:
@@ -82,9 +84,30 @@ def _save(result: BenchResult, file: Path) -> None:
     from posenc_export.proof.benchmarks.report import with_section
 
     # a new file has no table to replace
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = _text_of(file) if file.is_file() else ""
     command = command_line(click.get_current_context(), without="save")
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
+
+
+def _check_apart(file: Path | None, bundle: str | None) -> None:
+    """Raise BadInput, before any work, where the table cannot go into a file: one of the bundle, or no text."""
+    if file is None:
+        return
+    if (
+        bundle is not None
+        and (Path(bundle) / MANIFEST).exists()
+        and file.resolve().is_relative_to(Path(bundle).resolve())
+    ):
+        raise BadInput(f"{file} lies in the bundle, which is left as it is: give another with --save")
+    if file.is_file():
+        _text_of(file)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} is there, and is no text to put a table into: give another with --save") from error
 
 
 def _is_bundle(name: str) -> bool:

@@ -10,12 +10,14 @@ from typing import Any
 
 import click
 
+from posenc_export.bundle.place import check_apart
 from posenc_export.cli.declared import named, number, path, real, switch
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.text.sources import ONNX, TextSource, check_target, check_texts
 from posenc_export.common.errors import bad_input, one_line
+from posenc_export.write.inputs.reads import reads_of
 
 MADE = options(
     path("-o --out", "Where the new file goes."),
@@ -79,6 +81,7 @@ def extend(model: Path, **values: Any) -> None:
         raise click.UsageError("-i gives the inputs of --against: give that, too")
     if values["against"] is not None:
         check_target(values["against"], values["inputs"])
+        check_apart(values["out"], _reads_of_target(values))
     of_target = _target_parameters(values)
     names = ("max_len", "rope_type", "encoding", "exact", "keep_rows", "force", "timeout", "memory")
     settings = {name: values[name] for name in names if values[name] is not None}
@@ -108,6 +111,12 @@ def _parameters(values: Mapping[str, Any]) -> dict[str, object]:
 
         known = {**ROPE_TYPES[values["rope_type"]].parameters, "rope_theta": Parameter("rope_theta", float)}
         return parse(values["params"], known, values["rope_type"])
+
+
+def _reads_of_target(values: Mapping[str, Any]) -> list[Path]:
+    """Return what is read of --against: another ONNX file, or the code and the parameters of a target."""
+    against = values["against"]
+    return [Path(against)] if against.endswith(ONNX) else reads_of(against, values["params"])
 
 
 def _target_parameters(values: Mapping[str, Any]) -> dict[str, object]:

@@ -73,7 +73,7 @@ LIMITS = options(
     real("--memory", "Memory that reading a file may take.  [default: 4]", 4.0, "GIB"),
     path("--plot", "Draw the error by position into this .png, .svg or .pdf."),
     path("--html", "Write a page to look at into this .html: layers, errors, findings with what to do."),
-    switch("--force", "Replace the file of --html if it is there."),
+    switch("--force", "Replace the files of --html and --plot if they are there."),
 )
 
 
@@ -150,7 +150,7 @@ def _check_places(values: dict[str, Any], files: Sequence[Path]) -> None:
     if values["plot"] is not None:
         from posenc_export.show.plots import check_picture
 
-        check_picture(values["plot"])  # before a minute of reading, not after it
+        check_picture(values["plot"], values["force"], PLOT)  # before a minute of reading, not after it
     if values["html"] is not None:
         from posenc_export.show.pages import check_page
 
@@ -228,7 +228,7 @@ def _answer(file: Path, values: dict[str, Any], is_one: bool, say: Progress) -> 
     if values["plot"] is not None:
         from posenc_export.show.plots import draw_errors
 
-        draw_errors(inspection, values["plot"])
+        draw_errors(inspection, values["plot"], force=values["force"], option=PLOT)
     if values["html"] is not None:
         from posenc_export.show.pages import inspection_page, write_page
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posenc_export.cli.declared import choice, number
+from posenc_export.cli.declared import choice, number, switch
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.progressing import progress
@@ -44,6 +44,7 @@ from posenc_export.common.errors import bad_input
     "error and exported 131072]",
 )
 @PARAMS
+@switch("--force", "Replace the file at -o.")
 @guarded
 def plot(**values: Any) -> None:
     """Draw SCHEME: heat maps, its pairs as clock hands, or errors (of its forms baked, exact and trig; of ONNX files).
@@ -52,12 +53,16 @@ def plot(**values: Any) -> None:
     """
     from posenc.parameters import parse
     from posenc.scheme import SCHEMES
-    from posenc_export.show.plots import draw
+    from posenc_export.bundle.place import check_apart
+    from posenc_export.show.plots import check_picture, draw
+    from posenc_export.write.inputs.reads import reads_of
 
-    scheme = values["scheme"]
+    scheme, file = values["scheme"], values["output"]
+    check_apart(file, reads_of(scheme, values["params"]))
+    check_picture(file, values["force"])
     with bad_input():
         parameters = parse(values["params"], SCHEMES[scheme].parameters, scheme)
     with progress(values) as say:
-        say(f"drawing {values['output']}")
-        draw(scheme, values["kind"], values["max_len"], parameters, values["output"])
-    click.echo(f"wrote {values['output']}")
+        say(f"drawing {file}")
+        draw(scheme, values["kind"], values["max_len"], parameters, file, force=values["force"])
+    click.echo(f"wrote {file}")

@@ -70,7 +70,9 @@ def prove(file: Path, **values: Any) -> None:
     """
     import posenc_export
     from posenc_export.proof.running.progress import expect
+    from posenc_export.write.formats.onnx.place import check_file, model_file
 
+    check_file(model_file(file))  # before torch loads
     source = against_source(values)
     with progress(values) as say:
         request = _options(values, say, source.notes)

@@ -24,7 +24,7 @@ For those who look up an encoding: its formula, a picture, its parameters, and t
 `posenc schemes --site FOLDER` writes the same as a gallery for a browser, a page for each scheme, with a search.
 
 Made by `posenc schemes --markdown > docs/reference/schemes.md`, and the pictures, of the first sample of each scheme,
-by `posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
+by `posenc schemes --pictures docs/pictures --force`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
 
 """
 FORMS = """A scheme has every form and format that is not ruled out under its name: baked (a table) or dynamic

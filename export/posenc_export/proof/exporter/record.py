@@ -46,12 +46,12 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
 
 
 def call_in_cases(
-    encoding: Encoding, draft: Draft, options: ExportOptions, *, hard: bool = True
+    encoding: Encoding, draft: Draft, options: ExportOptions, *, foreign: bool = False
 ) -> tuple[Draft, Capture, Encoding]:
     """Call the module in every planned case; return the draft with the cases, what calls showed, and the called copy.
 
-    What calls showed is completed by the captures of each format, where there are any. `hard` asks for calls with hard
-    rows, too.
+    What calls showed is completed by the captures of each format, where there are any. `foreign` says that the file is
+    another program's.
     """
     request = draft.request
     scope = Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking)
@@ -63,8 +63,8 @@ def call_in_cases(
     elif draft.proof == "one":
         planned = shortest(planned, encoding.inputs)
         encoding = replace(encoding, reference=absent_reference)
-    if hard and draft.proof != "one":
-        planned = replace(planned, cases=(*planned.cases, *hard_cases(scope)))
+    if draft.proof != "one":
+        planned = replace(planned, cases=(*planned.cases, *hard_cases(scope, foreign=foreign)))
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)

@@ -30,9 +30,10 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.proof.foreign.module import FileModule
 from posenc_export.proof.planning.padding import padding_of
 from posenc_export.proof.recording.choices import Function, huge, is_float
+from posenc_export.proof.recording.hard import outputs_under, with_room_for
 from posenc_export.proof.recording.nudges import rounds
 from posenc_export.proof.recording.own_module import ULP_MOVES, finite_peak
-from posenc_export.proof.recording.rounding import moves
+from posenc_export.proof.recording.rounding import DRAWS, moves
 from posenc_export.write.targets.feeds import feeds_for
 
 if TYPE_CHECKING:
@@ -64,23 +65,45 @@ def with_half(encoding: Encoding, cases: Sequence[GoldenCase], dtype: str, seed:
         dtype: The half dtype.
         seed: For the inputs, and for the directions.
     """
-    return tuple(golden if golden.case.refused else _with_half(encoding, golden, dtype, seed) for golden in cases)
+    return tuple(_with_half(encoding, golden, dtype, seed) for golden in cases)
 
 
 def _with_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int) -> GoldenCase:
+    if golden.case.refused:
+        return golden
+    if golden.case.hard:
+        return _hard_in_half(encoding, golden, dtype, seed)
     feeds = feeds_for(encoding.inputs, golden.case, seed)
     padding = padding_of(encoding.inputs, encoding.outputs, golden, feeds)
     mode = HalfMoves(dtype, seed)
-    narrow = replace(encoding, fresh=lambda: _narrowed(encoding.uncalled().module, mode, dtype))
-    moved = moves(narrow, golden, padding, _all_moved(mode), seed).of_tokens
+    moved = moves(_narrow(encoding, mode, dtype), golden, padding, _all_moved(mode), seed).of_tokens
     room = Tolerance(atol=ULP_MOVES * finite_peak(moved))
     case = golden.case
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(room), tolerance=case.tolerance.plus(room))
     return replace(golden, case=case)
 
 
+def _hard_in_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int) -> GoldenCase:
+    """Return a call with hard rows with room for half precision, measured for each sequence.
+
+    Each may be twice as far off as moves of half an ulp take it, and as rounding every result does. Where a result that
+    is rounded to half is infinite, as the square of 1e4 is in float16, a right file need not answer.
+    """
+    runs = []
+    for draw in range(seed, seed + DRAWS):
+        mode = HalfMoves(dtype, draw)
+        runs.append(outputs_under(_narrow(encoding, mode, dtype), golden, seed, _all_moved(mode)))
+    runs.append(outputs_under(encoding, golden, seed, _all_moved(Rounded(dtype))))
+    return with_room_for(golden, encoding.outputs, runs)
+
+
+def _narrow(encoding: Encoding, mode: HalfMoves, dtype: str) -> Encoding:
+    """Return an encoding whose fresh copies have their weights in half."""
+    return replace(encoding, fresh=lambda: _narrowed(encoding.uncalled().module, mode, dtype))
+
+
 @contextmanager
-def _all_moved(mode: HalfMoves) -> Iterator[None]:
+def _all_moved(mode: TorchDispatchMode) -> Iterator[None]:
     # fused attention hides its scores, which a file rounds, too
     with sdpa_kernel(SDPBackend.MATH), mode:
         yield
@@ -111,6 +134,29 @@ class _MarkedInputs(nn.Module):
         return self.module(*inputs)
 
 
+class Rounded(TorchDispatchMode):
+    """Round what goes into each operator that computes, and its results, to a half dtype."""
+
+    def __init__(self, dtype: str) -> None:
+        """Take the dtype."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.dtype: torch.dtype = getattr(torch, dtype)
+
+    def __torch_dispatch__(
+        self, func: Function, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        """Run an operator."""
+        if not rounds(func):
+            return func(*args, **(kwargs or {}))
+        taken, options = pytree.tree_map(self._rounded, (tuple(args), kwargs or {}))
+        return pytree.tree_map(self._rounded, func(*taken, **options))
+
+    def _rounded(self, leaf: object) -> object:
+        if not isinstance(leaf, Tensor) or not is_float(leaf):
+            return leaf
+        return torch.where(leaf.abs() < huge(leaf.dtype), leaf.to(self.dtype).to(leaf.dtype), leaf)
+
+
 class HalfMoves(TorchDispatchMode):
     """Move results that depend on weights, or on floats that go in, by half an ulp of a half dtype."""
 
@@ -138,4 +184,5 @@ class HalfMoves(TorchDispatchMode):
         # x = m 2^e with m from 1/2 to 1: its ulp is 2^(e-1) eps
         step = torch.ldexp(torch.full_like(result, self.eps / 2), torch.frexp(result).exponent - 1)
         moved = torch.where(up, result + step, result - step)
-        return torch.where(result.abs() < huge(result.dtype), moved, result)
+        # 0 is a number of half precision, too: nothing is rounded there
+        return torch.where((result.abs() < huge(result.dtype)) & (result != 0), moved, result)

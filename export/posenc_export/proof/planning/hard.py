@@ -17,7 +17,7 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.common.arrays import FLOATS
 from posenc_export.proof.planning.cases import case_of
 from posenc_export.proof.planning.scope import Scope
-from posenc_export.write.targets.hard_rows import BY_SEQUENCE, KINDS
+from posenc_export.write.targets.hard_rows import BY_SEQUENCE, BY_SEQUENCE_OF_TOKENS, KINDS
 from posenc_export.write.targets.sizes import elements
 
 if TYPE_CHECKING:
@@ -27,15 +27,21 @@ MAX_IDS = 64
 """Ids of zero rows that are tried, at most."""
 
 
-def hard_cases(scope: Scope) -> tuple[Case, ...]:
-    """Return calls with hard rows: one whose sequences have a kind each, or without a batch a call for each kind."""
+def hard_cases(scope: Scope, *, foreign: bool = False) -> tuple[Case, ...]:
+    """Return calls with hard rows: one whose sequences have a kind each, or without a batch a call for each kind.
+
+    Args:
+        scope: What is tried.
+        foreign: Whether the file is another program's, which need not answer where all tokens are masked.
+    """
     encoding = scope.encoding
     if rules_of(encoding.family).derived_tolerances or not any(map(_takes_rows, encoding.inputs)):
         return ()
     of_trace = case_of(scope, {axis.name: scope.trace[axis.name] for axis in scope.lengths}, 0)
     batches = {axis.name: len(KINDS) for axis in scope.axes if axis.kind == "batch"}
     fits = all(axis.allowed(len(KINDS)) == len(KINDS) for axis in scope.axes if axis.kind == "batch")
-    kinds = (BY_SEQUENCE,) if batches and fits else KINDS
+    by_sequence = BY_SEQUENCE_OF_TOKENS if foreign else BY_SEQUENCE
+    kinds = (by_sequence,) if batches and fits else KINDS
     sizes = {**of_trace.sizes, **(batches if fits else {})}
     if elements(scope.ports, sizes) > scope.budget:
         return ()

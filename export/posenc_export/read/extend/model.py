@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from posenc_export.bundle.inside import locations
 from posenc_export.common.errors import BadInput
 from posenc_export.read.extend.data import TRAILER, gather
 from posenc_export.read.extend.held import Array
@@ -41,6 +42,10 @@ class Model:
     def load(cls, path: Path) -> Model:
         """Read a file that `read_graph` has accepted."""
         return cls(onnx.load(str(path), load_external_data=False), path)
+
+    def files(self) -> list[Path]:
+        """Return the files beside the model that its external data lie in."""
+        return [self.path.parent / place for place in dict.fromkeys(locations(self.proto))]
 
     def tensors(self, name: str) -> list[TensorProto]:
         """Return the stored tensors of a name: initializers, and values of Constant nodes, in all graphs."""

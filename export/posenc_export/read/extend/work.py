@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from posenc.formulas.fitting import Form
+from posenc_export.bundle.place import check_apart
 from posenc_export.common.errors import BadInput
 from posenc_export.common.rounding import ceiling
 from posenc_export.read.ends import Searched, search_end
@@ -74,6 +75,9 @@ def begun(request: ExtendRequest) -> Work:
     graph = graph_in(Path(request.file))
     if graph.missing:
         raise BadInput(f"external data are missing: {', '.join(graph.missing)}: put them beside the file")
+    model = Model.load(Path(request.file))
+    if request.out:
+        check_apart(Path(request.out), model.files())
     searched = search_end(graph)
     # at the last right length, where every row that it reads is seen
     run, named = encodings_in(graph, searched.end.last if searched.end else None)
@@ -81,7 +85,7 @@ def begun(request: ExtendRequest) -> Work:
     # another scaling is that of one encoding: two bases would become one
     if request.rope_type:
         check_one(meant)
-    return Work(request, graph, searched, run, Model.load(Path(request.file)), meant)
+    return Work(request, graph, searched, run, model, meant)
 
 
 def extended(request: ExtendRequest) -> tuple[Extended, Work]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.out_file import OUTPUT, PlaceOption, check_out
-from posenc_export.common.errors import BadInput, check_machine
+from posenc_export.bundle.out_file import OUTPUT, PlaceOption, check_out, whole_file
+from posenc_export.common.errors import BadInput
 from posenc_export.proof.apart.parent import validate_folder
 from posenc_export.proof.judging.verdict import ValidateOptions
 from posenc_export.proof.report.result import ValidateResult
@@ -64,35 +62,5 @@ def check_page(out: Path, force: bool, folder: Path | None = None, option: Place
 
 def write_page(page: str, out: Path, force: bool, option: PlaceOption = OUTPUT) -> None:
     """Put a page into its place whole: a kill leaves the old file or the new one. `option` names the file in advice."""
-    try:
-        number, name = tempfile.mkstemp(prefix=".posenc-report-", suffix=".html", dir=out.parent)
-        try:
-            with open(number, "w", encoding="utf-8", newline="\n") as file:
-                file.write(page)
-            Path(name).chmod(0o666 & ~_umask())
-            _put(Path(name), out, force, option)
-        finally:
-            with suppress(OSError):
-                Path(name).unlink()
-    except OSError as error:
-        check_machine(error)
-        raise BadInput(f"cannot write {out}: {error.strerror}") from error
-
-
-def _put(made: Path, out: Path, force: bool, option: PlaceOption) -> None:
-    if force:
-        made.replace(out)
-        return
-    try:
-        os.link(made, out)  # unlike a rename, it replaces nothing that another program has put there since
-    except FileExistsError:
-        raise BadInput(f"{out} is there: {option.another_or_force}") from None
-    except OSError:  # a file system without links
-        made.replace(out)
-
-
-def _umask() -> int:
-    """Return the permissions that new files do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with whole_file(out, force, option) as made:
+        made.write_text(page, encoding="utf-8", newline="\n")

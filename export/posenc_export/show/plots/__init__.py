@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from posenc.registry import Registry
 from posenc.scheme import Scheme
+from posenc_export.bundle.out_file import OUTPUT, PlaceOption, check_out, whole_file
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.common.install import install_line
 from posenc_export.show.plots.by_position import by_position
@@ -34,42 +35,60 @@ Draw = Callable[["Figure", str, int | None, Parameters], None]
 """Draws a scheme on a figure, with a number of positions (None for the usual one) and parameters."""
 
 
-def draw(scheme: str, kind: str, max_len: int | None, parameters: Parameters, file: Path) -> None:
-    """Draw a scheme into a file; raise BadInput, in one line, where that cannot be done."""
-    _drawn(lambda figure: PICTURES[kind](figure, scheme, max_len, parameters), file)
+def draw(
+    scheme: str, kind: str, max_len: int | None, parameters: Parameters, file: Path, *, force: bool = False
+) -> None:
+    """Draw a scheme into a file; raise BadInput, in one line, where that cannot be done.
+
+    Args:
+        scheme: its name.
+        kind: which picture, of PICTURES.
+        max_len: how many positions; None for the usual number.
+        parameters: of the scheme.
+        file: where the picture goes.
+        force: whether a file is replaced that is there.
+    """
+    check_picture(file, force)
+    with whole_file(file, force) as made:
+        _drawn(lambda figure: PICTURES[kind](figure, scheme, max_len, parameters), made)
 
 
-def draw_small(scheme: Scheme, file: Path) -> None:
+def draw_small(scheme: Scheme, file: Path, *, force: bool = False, option: PlaceOption = OUTPUT) -> None:
     """Draw the smallest sample of a scheme as a .png for a page; raise BadInput, in one line, where it has none."""
-    _drawn(lambda figure: heatmap(figure, scheme.name, None, scheme.samples[0], SMALL), file)
-    _shrink(file)
+    check_picture(file, force, option)
+    with whole_file(file, force, option) as made:
+        _drawn(lambda figure: heatmap(figure, scheme.name, None, scheme.samples[0], SMALL), made)
+        _shrink(made)
 
 
-def draw_errors(inspection: Inspection, file: Path) -> None:
+def draw_errors(inspection: Inspection, file: Path, *, force: bool = False, option: PlaceOption = OUTPUT) -> None:
     """Draw the errors by position that an inspection has measured; raise BadInput, in one line, where it has none."""
-    _drawn(lambda figure: by_position(figure, inspection), file)
+    check_picture(file, force, option)
+    with whole_file(file, force, option) as made:
+        _drawn(lambda figure: by_position(figure, inspection), made)
 
 
-def check_picture(file: Path) -> None:
-    """Raise BadInput, in one line, where no picture can be written into a file, by its name and its folder."""
+def check_picture(file: Path, force: bool, option: PlaceOption = OUTPUT) -> None:
+    """Raise BadInput, in one line, where no picture may be written into a file.
+
+    Args:
+        file: where the picture goes.
+        force: whether a file is replaced that is there.
+        option: the option that names the file.
+    """
     if file.suffix not in FILES:
         raise BadInput(f"the picture must be one of {', '.join(FILES)}, got {file}")
-    if not file.resolve().parent.is_dir():
-        raise BadInput(f"no such folder: {file.parent}")
+    check_out(file, "picture.png", force, option)
 
 
 def _drawn(on: Callable[[Figure], None], file: Path) -> None:
-    check_picture(file)
     figure = _figure()
     with bad_input():
         on(figure)
     from matplotlib import rc_context
 
-    try:
-        with rc_context({"svg.hashsalt": "posenc"}):  # else an .svg has new ids each time, and a date
-            figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
-    except OSError as failure:
-        raise BadInput(f"cannot write {file}: {failure.strerror}") from failure
+    with rc_context({"svg.hashsalt": "posenc"}):  # else an .svg has new ids each time, and a date
+        figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 def _shrink(file: Path) -> None:

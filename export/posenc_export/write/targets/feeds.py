@@ -10,7 +10,7 @@ from posenc.memory import check_room
 from posenc.ports import Array, Port
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.case import Case
-from posenc_export.bundle.sampling import long_axis, sampled_rows, spread
+from posenc_export.bundle.sampling import long_axis, sample, sampled_rows, spread
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import bad_input
 from posenc_export.write.targets.hard_rows import hardened
@@ -26,7 +26,17 @@ def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array
             check_room(f"input {port.name}", port.shape(case.sizes_of(port)), port.dtype)
     rng = np.random.default_rng([seed, *case.name.encode()])
     feeds = {port.name: _feed(port, _seen_by(port, case), rng) for port in ports}
-    return {port.name: hardened(port, feeds[port.name], case) for port in ports} if case.hard else feeds
+    return {port.name: _hard(port, feeds[port.name], case) for port in ports} if case.hard else feeds
+
+
+def _hard(port: Port, feed: Array, case: Case) -> Array:
+    """Return an input with hard rows; of a large one only those that golden data keep, among zeros."""
+    hard = hardened(port, feed, case)
+    rows = sampled_rows(port, hard.shape) if port.dtype in FLOATS else None
+    if rows is None:
+        return hard
+    axis = long_axis(port, hard.shape)
+    return spread(sample(hard, rows, axis), rows, hard.shape, axis)
 
 
 def _seen_by(port: Port, case: Case) -> Case:

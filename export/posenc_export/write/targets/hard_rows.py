@@ -12,20 +12,29 @@ from posenc_export.common.arrays import FLOATS, numpy_dtype
 
 BY_SEQUENCE = "rows"
 """Each sequence of the batch is of another kind."""
+BY_SEQUENCE_OF_TOKENS = "rows of tokens"
+"""The same, but a mask that is not added stays usual: another program need not answer where all tokens are masked."""
 ZEROS, EQUAL, NORMAL, SUBNORMAL = "zeros", "equal", "smallest normal", "subnormal"
-LARGE, LARGEST, SOME_ZEROS = "1e4", "6e4", "rows of zeros"
-KINDS = (ZEROS, EQUAL, NORMAL, SUBNORMAL, LARGE, LARGEST, SOME_ZEROS)
+LARGE, LARGEST, SOME_ZEROS, NEGATIVE = "1e4", "6e4", "rows of zeros", "-1e4"
+KINDS = (ZEROS, EQUAL, NORMAL, SUBNORMAL, LARGE, LARGEST, SOME_ZEROS, NEGATIVE)
 
 
 def hardened(port: Port, feed: Array, case: Case) -> Array:
     """Return an input of a call with hard rows; positions and sizes stay as they are."""
     feed = np.array(feed)
-    if case.hard != BY_SEQUENCE:
+    if case.hard == BY_SEQUENCE_OF_TOKENS and isinstance(port.carries, Mask) and not is_added(port):
+        return feed
+    if case.hard not in (BY_SEQUENCE, BY_SEQUENCE_OF_TOKENS):
         _harden(port, feed, case.hard, case)
     elif port.axes and port.axes[0].is_dynamic and port.axes[0].kind == "batch":
         for number, kind in enumerate(KINDS):
             _harden(port, feed[number, ...], kind, case)  # an array also where a sequence is one number
     return feed
+
+
+def is_added(port: Port) -> bool:
+    """Return whether a mask is added to scores."""
+    return isinstance(port.carries, Mask) and port.dtype in FLOATS and port.carries.additive is not False
 
 
 def _harden(port: Port, part: Array, kind: str, case: Case) -> None:
@@ -44,6 +53,8 @@ def _numbers(port: Port, usual: Array, kind: str) -> Array:
     """Return numbers of a kind with the signs of usual ones."""
     if kind == ZEROS:
         return np.zeros_like(usual)
+    if kind == NEGATIVE:  # of which every exponential is 0
+        return np.full_like(usual, -1e4)
     if kind == SOME_ZEROS:
         rows = usual.reshape(-1, usual.shape[-1]) if usual.ndim else usual
         return np.asarray(np.where(_every_other(rows), 0, rows).reshape(usual.shape))
@@ -81,7 +92,7 @@ def _ids(indices: Indices, part: Array, kind: str, zero_rows: tuple[int, ...]) -
 
 def _mask(mask: Mask, port: Port, part: Array, kind: str) -> None:
     """Mask with the lowest number, or minus infinity, and all keys of some queries; positions must still follow."""
-    if port.dtype in FLOATS and mask.additive is not False:
+    if is_added(port):
         lowest = float(_limits(port).min)
         if kind in (NORMAL, SUBNORMAL):
             part[part != 0] = lowest
