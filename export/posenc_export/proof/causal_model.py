@@ -15,6 +15,7 @@ from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.caches_in_place import CachesInPlace
 from posenc_export.proof.generation import Call, Callee, TokenWriter, steps
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
 
@@ -63,7 +64,9 @@ class CausalModel:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
         ends = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
         rows: list[list[int]] = [[] for _ in prompts]
-        writer = TokenWriter(Callee(self.call, self.inputs))
+        # buffers of its own: a model may write several texts at the same time
+        call = self.call.begin() if isinstance(self.call, CachesInPlace) else self.call
+        writer = TokenWriter(Callee(call, self.inputs))
         for logits in steps(writer, Generation(tuple(map(tuple, prompts)), ()), rows, max_new_tokens):
             for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
                 row.append(token)
@@ -112,5 +115,6 @@ def load_causal(folder: Path) -> CausalModel:
     if manifest.parts:
         raise BadInput(f"{folder} holds an encoder and a decoder: load takes models of one graph")
     (end,) = (limits_of(port).end for port in manifest.inputs if port.name == "input_ids")
-    runner = load_ort_cpu(bundle.path(artifact), manifest)
-    return CausalModel(manifest.inputs, runner.run, end or 2**31)
+    path = bundle.path(artifact)
+    in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None
+    return CausalModel(manifest.inputs, in_place or load_ort_cpu(path, manifest).run, end or 2**31)

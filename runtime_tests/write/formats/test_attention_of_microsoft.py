@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from onnx import numpy_helper
 from helpers.fused_files import Pair, attributes_of, session_of, write_pair
 from helpers.model_folders import MODELS, saved
 from helpers.shared import Once
-from posenc_export import export, prove
+from posenc_export import export, load, prove
 from posenc_export.bundle.decoders import IN_PLACE, ONE_TEXT
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.caches_in_place import CachesInPlace
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_models import ModelFolder
 
@@ -213,6 +215,23 @@ def test_wrong_fused_files_are_found(bundle: Path, once: Once, tmp_path: Path, h
     onnx.save(model, tmp_path / "broken.onnx")
     result = prove(tmp_path / "broken.onnx", ModelFolder.load(saved(once, "llama")), **QUICK)
     assert not result.passed
+
+
+@pytest.mark.exhaustive
+def test_a_model_writes_its_texts_in_place(bundle: Path, once: Once) -> None:
+    """Longer than its first buffer, in a padded batch, and beside another text of the same model."""
+    model, plain = load(bundle), load(once("a plain llama", lambda folder: write_plain(folder, once)) / "plain")
+    assert isinstance(model.call, CachesInPlace)
+    prompts = [[5, 9, 2, 7], [3], [1] * 9]
+    assert model.generate(prompts, max_new_tokens=40) == plain.generate(prompts, max_new_tokens=40)
+    with ThreadPoolExecutor(2) as pool:
+        written = list(pool.map(lambda prompt: model.generate(prompt, max_new_tokens=40), prompts))
+    assert written == [plain.generate(prompt, max_new_tokens=40) for prompt in prompts]
+
+
+def write_plain(folder: Path, once: Once) -> None:
+    model = ModelFolder.load(saved(once, "llama"))
+    export(model, to=folder / "plain", formats=("onnx",), proof="quick", runtimes=("ort-cpu",))
 
 
 def test_titles_are_models() -> None:
