@@ -97,7 +97,10 @@ def test_a_file_of_another_export_is_seen_without_running_it(
     assert called == []
 
 
-def test_bundles_of_before_have_no_id_and_a_wrong_one_is_a_row(cli: Cli, bundle: Path) -> None:
+def test_bundles_of_before_have_no_id_and_a_wrong_one_is_a_row(cli: Cli, tmp_path: Path) -> None:
+    bundle = tmp_path / "of before"
+    # those stored 64 rows, and did not say so
+    assert cli("export", "--dynamic", "-p", "d_model=8", "--table-rows", "64", "-q", "-o", str(bundle)).exit_code == 0
     edit(bundle, lambda manifest: [manifest.pop(name) for name in ("id", "facts")])
     assert cli("validate", str(bundle), "--runtime", "ort-cpu").exit_code == 0
     edit(bundle, put(OTHER, "id"))

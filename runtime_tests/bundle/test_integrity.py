@@ -139,7 +139,8 @@ def test_a_manifest_without_any_of_its_fields_is_refused_in_lines(cli: Cli, bund
     for name in whole:
         (bundle / MANIFEST).write_text(json.dumps({key: value for key, value in whole.items() if key != name}))
         done = cli("validate", str(bundle), "--runtime", "onnx-reference", "-q")
-        assert done.exit_code in (0, 2), (name, done.output)
+        # without facts it is one of before, which stored fewer rows: the file disagrees
+        assert done.exit_code in ((1,) if name == "facts" else (0, 2)), (name, done.output)
 
 
 # ---- seals -----------------------------------------------------------------------------------------------------------
