@@ -352,10 +352,10 @@ class Fusing:
 
         assert like.dtype is not None
         dtype = like.dtype.numpy()
-        low = stored_number(self.graph, "hidden", np.array(dict(_numbers(dtype))["hidden"], dtype))
+        low = stored_number(self.graph, "key_hidden", np.array(dict(_numbers(dtype))["key_hidden"], dtype))
         name = f"{mask.name}_added"
         if mask.dtype == ir.DataType.BOOL:
-            shown = stored_number(self.graph, "shown", np.array(0, dtype))
+            shown = stored_number(self.graph, "key_shown", np.array(0, dtype))
             made = node("Where", name, mask, shown, low)
         else:
             made = node("Max", name, mask, low)
@@ -386,7 +386,7 @@ def stored_number(graph: ir.Graph, name: str, number: Array) -> ir.Value:
 
 def _numbers(dtype: np.dtype[Any]) -> list[tuple[str, float]]:
     # half of the lowest: with scores added it still is a number
-    return [("shown", 0.0), ("hidden", float(np.finfo(dtype).min) / 2)]
+    return [("key_shown", 0.0), ("key_hidden", float(np.finfo(dtype).min) / 2)]
 
 
 def scores_of(graph: ir.Graph, softmax: ir.Node) -> Scores:
@@ -438,7 +438,7 @@ def _hidden_too(graph: ir.Graph, before: ir.Node, hidden: ir.Node, mask: ir.Valu
     lowest = number_of(low)
     if condition is None or low is None or lowest is None or lowest > -1e4:
         raise NotFused("its scores are chosen otherwise than by a mask")
-    shown = mask if mask is not None else stored_number(graph, "shown", np.array(0, np.float32))
+    shown = mask if mask is not None else stored_number(graph, "key_shown", np.array(0, np.float32))
     both = node("Where", f"{hidden.outputs[0].name}_mask", condition, low, shown)
     both.outputs[0].type = hidden.outputs[0].type
     graph.insert_before(before, [both])
