@@ -1,6 +1,7 @@
 """`--attention-op microsoft`: what GroupQueryAttention computes is what the plain file computes, and is proved."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +11,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from onnx import numpy_helper
+from torch import Tensor, nn
+from torch.nn import functional
 
 from helpers.fused_files import Pair, attributes_of, session_of, write_pair
 from helpers.model_folders import MODELS, saved
@@ -20,6 +24,7 @@ from posenc_export.bundle.decoders import IN_PLACE, ONE_TEXT
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.caches_in_place import CachesInPlace
+from posenc_export.proof.exporter.options import ExportOptions, check_options
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_models import ModelFolder
 
@@ -232,6 +237,52 @@ def test_a_model_writes_its_texts_in_place(bundle: Path, once: Once) -> None:
 def write_plain(folder: Path, once: Once) -> None:
     model = ModelFolder.load(saved(once, "llama"))
     export(model, to=folder / "plain", formats=("onnx",), proof="quick", runtimes=("ort-cpu",))
+
+
+class WithoutCache(nn.Module):
+    """Attention of nothing that is cached."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x, x)
+
+
+class WithAnyMask(nn.Module):
+    """Attention behind a cache, whose mask says all itself."""
+
+    def forward(self, x: Tensor, mask: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        heads = x.view(x.shape[0], x.shape[1], 2, 8).transpose(1, 2)
+        key, value = (torch.cat([past, heads], 2) for past in (key, value))
+        y = functional.scaled_dot_product_attention(heads, key, value, attn_mask=mask)
+        return y.transpose(1, 2).flatten(2), key, value
+
+
+CACHES = [f"past.{half}: float32[batch, 2, past, 8]" for half in ("key", "value")]
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "why"),
+    [
+        (WithoutCache, ["x: float32[batch, 2, seq, 8]"], "it has no caches, (batch, heads, tokens, features)"),
+        (
+            WithAnyMask,
+            ["x: float32[batch, seq, 16]", "mask: bool[batch, 1, seq, past+seq]", *CACHES],
+            "no input is a mask of all tokens, cached and new, (batch, tokens)",
+        ),
+    ],
+)
+def test_modules_without_what_the_operator_takes_are_refused(
+    tmp_path: Path, module: type[nn.Module], inputs: list[str], why: str
+) -> None:
+    options = ExportOptions(("onnx",), validate=False, attention_op="microsoft")
+    with pytest.raises(BadInput, match=re.escape(f"no attention becomes one operator: {why}")):
+        export(module(), inputs=inputs, to=tmp_path / "bundle", options=options, max_len=16)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_formats_are_not_written_beside_it() -> None:
+    """They answer what the operator refuses."""
+    with pytest.raises(BadInput, match="--attention-op microsoft is for -f onnx alone"):
+        check_options(ExportOptions(("onnx", "torchscript"), attention_op="microsoft"))
 
 
 def test_titles_are_models() -> None:

@@ -164,6 +164,8 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
     for option in () if "onnx" in formats else options.operators:
         raise BadInput(f"{option} is an operator of ONNX: give -f onnx with it")
+    if options.attention_op == "microsoft" and set(formats) != {"onnx"}:
+        raise BadInput("--attention-op microsoft is for -f onnx alone: other formats answer what its operator refuses")
     if options.check_positions and "onnx" not in formats:
         raise BadInput("--check-positions is a check in ONNX files: give -f onnx with it")
     if options.runtime_config is not None and "onnx" not in formats:

@@ -26,7 +26,7 @@ from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.recording.record import RECORDING
 from posenc_export.proof.stored.matching import digests_of
 from posenc_export.write.formats.onnx.foreign import ForeignFile
-from posenc_export.write.formats.onnx.memory import caches_in_place
+from posenc_export.write.formats.onnx.memory import grouped_attentions
 from posenc_export.write.targets import Target
 
 IN_FLOAT32: Method = "trig"
@@ -46,7 +46,7 @@ def write_proof(
         options: Seed, budget and notes count.
         folder: Where the bundle is written.
     """
-    if caches_in_place(file.model):  # it refuses what that operator refuses, whoever wrote it
+    if grouped_attentions(file.model):  # it refuses what that operator refuses, whoever wrote it
         options = replace(options, attention_op="microsoft")
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called

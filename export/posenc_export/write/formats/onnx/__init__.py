@@ -195,12 +195,19 @@ def _fused(model: Part, captured: OnnxProgram, request: WriteRequest) -> tuple[s
     """Write attention as operators of com.microsoft, and return the lines on it; raise BadInput where there is none."""
     assert request.inputs is not None
     made = fuse(model, captured.inputs, request.inputs, request.positions)
-    reasons = [f"{count} of {made.count} attentions keep plain operators: {why}" for why, count in made.left.items()]
+    reasons = [
+        f"{count} of {made.count} attentions keep plain operators: {why}" if count else why
+        for why, count in made.left.items()
+    ]
     if not made.fused:
-        why = "; ".join(reasons) or "the graph has no attention behind a cache"
+        why = "; ".join(reasons) or "it has none that torch writes as a softmax of scores"
         raise BadInput(f"--attention-op microsoft: no attention becomes one operator: {why}; leave it out")
     caches = [port.name for port in captured.outputs if is_cache(port)]
-    in_place = {value.name for value in model.graph.outputs if value.producer().op_type == "GroupQueryAttention"}
+    in_place = {
+        value.name
+        for value in model.graph.outputs
+        if value.producer().op_type == "GroupQueryAttention" and not any(True for _ in value.uses())
+    }
     contract = (ONE_TEXT, IN_PLACE) if in_place.issuperset(caches) else (ONE_TEXT,)
     return (f"GroupQueryAttention computes {made.fused} of {made.count} attentions", *contract, FREE_PADDING, *reasons)
 

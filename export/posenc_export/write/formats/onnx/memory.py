@@ -6,6 +6,7 @@ last operator does, and a view of a tensor, or a copy that changes nothing, may 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,23 @@ def unread(model: onnx.ModelProto) -> frozenset[str]:
     return frozenset(value.name for value in model.graph.input if value.name not in read)
 
 
+def grouped_attentions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """Return the nodes of GroupQueryAttention that lengthen a cache."""
+    return [node for node in model.graph.node if node.op_type == "GroupQueryAttention" and len(node.output) > 2]
+
+
 def caches_in_place(model: onnx.ModelProto) -> dict[str, str]:
-    """Return the input that a cache may share a buffer with, by output: past and present of GroupQueryAttention."""
-    nodes = [node for node in model.graph.node if node.op_type == "GroupQueryAttention"]
-    return {node.output[place]: node.input[place + 2] for node in nodes for place in (1, 2)}
+    """Return the input that a cache may share a buffer with, by output: past and present of GroupQueryAttention.
+
+    No other node reads either: it would take the room behind the tokens for tokens.
+    """
+    read = Counter(name for node in model.graph.node for name in node.input)
+    return {
+        node.output[place]: node.input[place + 2]
+        for node in grouped_attentions(model)
+        for place in (1, 2)
+        if read[node.output[place]] == 0 and read[node.input[place + 2]] == 1
+    }
 
 
 def may_replace(model: onnx.ModelProto, output: str, source: str) -> bool:

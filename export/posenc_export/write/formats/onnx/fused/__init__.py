@@ -46,8 +46,10 @@ def fuse(model: ir.Model, ports: tuple[Port, ...], inputs: Inputs, positions: in
         positions: how many positions the model has; None where nobody says it.
     """
     axes, mask = decoder_axes(ports), mask_of_keys(ports)
-    if axes is None or mask is None:
-        return Attentions(0, 0, {})
+    if axes is None:
+        return Attentions(0, 0, {"it has no caches, (batch, heads, tokens, features), of the same tokens": 0})
+    if mask is None:
+        return Attentions(0, 0, {"no input is a mask of all tokens, cached and new, (batch, tokens)": 0})
 
     def feeds(sizes: Sizes, side: Padding) -> tuple[Mapping[str, Array], Mapping[str, tuple[int, ...]]]:
         of_axes = dict(zip(axes, sizes, strict=True))
