@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,6 +151,21 @@ class ExportResult(ValidateResult):
         return [*super()._facts(), f"folder={str(self.folder)!r}"]
 
 
+def _format_problems(options: ExportOptions) -> Iterator[str]:
+    """Yield what is asked for and is of no format that is written, or not of all of them."""
+    formats = options.formats
+    for option in () if "onnx" in formats else options.operators:
+        yield f"{option} is an operator of ONNX: give -f onnx with it"
+    if options.attention_op == "microsoft" and set(formats) != {"onnx"}:
+        yield "--attention-op microsoft is for -f onnx alone: other formats answer what its operator refuses"
+    if options.check_positions and "onnx" not in formats:
+        yield "--check-positions is a check in ONNX files: give -f onnx with it"
+    if options.runtime_config is not None and "onnx" not in formats:
+        yield f"--runtime-config {options.runtime_config} is for ONNX files: give -f onnx with it"
+    if options.cpu_isa != "native" and "aoti" not in formats:
+        yield f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it"
+
+
 def check_options(options: ExportOptions) -> None:
     """Raise BadInput, in one line, for options that contradict one another, before any work is done."""
     formats = options.formats
@@ -162,16 +178,9 @@ def check_options(options: ExportOptions) -> None:
     check_readable("--require", options.validation.required_runtimes, formats)
     for name in () if options.validate else options.validation.require:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
-    for option in () if "onnx" in formats else options.operators:
-        raise BadInput(f"{option} is an operator of ONNX: give -f onnx with it")
-    if options.attention_op == "microsoft" and set(formats) != {"onnx"}:
-        raise BadInput("--attention-op microsoft is for -f onnx alone: other formats answer what its operator refuses")
-    if options.check_positions and "onnx" not in formats:
-        raise BadInput("--check-positions is a check in ONNX files: give -f onnx with it")
-    if options.runtime_config is not None and "onnx" not in formats:
-        raise BadInput(f"--runtime-config {options.runtime_config} is for ONNX files: give -f onnx with it")
-    if options.cpu_isa != "native" and "aoti" not in formats:
-        raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
+    problem = next(_format_problems(options), None)
+    if problem is not None:
+        raise BadInput(problem)
     if options.namespace is not None:
         check_namespace(options.namespace, formats, options.cpp)
     if options.cpp and not {"onnx", "torchscript", "aoti"} & set(formats):
