@@ -42,11 +42,6 @@ MATRIX = re.compile(r"SCHEMES|samples|all_schemes")
 """What a file of tests has that goes through all schemes."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --scheme=NAME, all tests of one scheme."""
-    parser.addoption("--scheme", metavar="NAME", help="run every test of a scheme, the exhaustive ones too")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """With --scheme, have matrices hold that scheme alone: thousands of cases of others are not even collected."""
     config.pluginmanager.register(deadline, "deadline")

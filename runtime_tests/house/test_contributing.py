@@ -14,7 +14,7 @@ import pytest
 from helpers.shared import ROOT, Once
 
 PACKAGES = ("posenc", "export", "models", "runtime_tests", "docs")
-PARTS = (*PACKAGES, "examples", "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "pyproject.toml")
+PARTS = (*PACKAGES, "examples", "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "pyproject.toml", "conftest.py")
 CACHES = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
 
 
@@ -174,3 +174,14 @@ def test_the_tests_follow(project: Path) -> None:
     listed = "test_schemes or test_checks or test_catalogue or test_compat or test_layering or test_docs or listed"
     listed = f"({listed} or lists or sample) and not ({shown})"
     assert "passed" in python(project, *pytest_, "-k", listed, *files)
+
+
+@pytest.mark.exhaustive
+def test_the_tests_of_a_scheme_are_found_as_the_page_writes_it() -> None:
+    """`pytest --scheme NAME`, with a space: of a scheme that there is."""
+    command = "pytest --scheme "
+    assert command in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    words = [sys.executable, "-m", *command.split(), "clipped_relative", "--collect-only", "-q"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "clipped_relative" in done.stdout

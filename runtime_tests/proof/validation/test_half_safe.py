@@ -3,13 +3,15 @@
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from torch import Tensor
 
 from helpers.combinations import family_of
@@ -27,6 +29,8 @@ from posenc_export.proof.running.run import run_checks
 from posenc_export.proof.runtimes import TAKES_LONGER, Missing
 from posenc_export.proof.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.proof.runtimes.openvino import compiled_model
+from posenc_export.write.formats.onnx.dtypes import to_float16
+from posenc_export.write.formats.onnx.ordering import is_ordered
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.scheme import scheme_target
 
@@ -94,6 +98,26 @@ def test_positions_that_become_infinite_are_found(tmp_path: Path) -> None:
     (verdict,) = checked(digits_in_floats(), tmp_path)
     assert verdict.status == "fail"
     assert "converted to float16 (does not run in " in verdict.detail
+
+
+def test_casts_behind_their_readers_are_put_in_order() -> None:
+    """ONNX Runtime's converter appends them; the onnx package wants them before what they are read by."""
+    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT)
+    ends = [value("low", shape=[]), value("high", shape=[])]
+    nodes = [
+        helper.make_node("Range", ["low", "high", "step"], ["numbers"]),
+        helper.make_node("Max", ["numbers", "least"], ["y"]),
+    ]
+    stored = [numpy_helper.from_array(np.array(number, np.float32), name) for name, number in LEAST.items()]
+    graph = helper.make_graph(nodes, "behind", ends, [value("y", shape=["n"])], stored)
+    model = to_float16(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert is_ordered(model.graph)
+    low, high = np.array(1, np.float16), np.array(4, np.float16)
+    (y,) = ReferenceEvaluator(model).run(None, {"low": low, "high": high})
+    np.testing.assert_array_equal(y, [2.5, 2.5, 3])
+
+
+LEAST = {"step": 1.0, "least": 2.5}
 
 
 def test_an_encoding_that_says_why_is_reported_and_does_not_fail(tmp_path: Path) -> None:

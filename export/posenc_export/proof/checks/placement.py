@@ -16,7 +16,7 @@ from posenc_export.proof.judging.verdict import PLACED
 from posenc_export.proof.runtimes import NOT_RUN, Runner
 from posenc_export.proof.runtimes.sessions import CUDA
 from posenc_export.write.formats.onnx import read_onnx
-from posenc_export.write.formats.onnx.dtypes import graphs_of
+from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 from posenc_export.write.formats.onnx.sizes import Size, outputs_by_node, sizes_of, worst
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from posenc_export.common.errors import BadInput, check_machine, first_line
 from posenc_export.proof.foreign.matching import Match, Pair
-from posenc_export.proof.foreign.ordering import order_nodes
 from posenc_export.proof.foreign.renaming import free_name, is_used, rename, tensor_names
 from posenc_export.read.graph.data import external
 from posenc_export.read.graph.tensors import stored_bytes
 from posenc_export.write.formats import FORMATS
 from posenc_export.write.formats.onnx import EXTERNAL_DATA_ABOVE
 from posenc_export.write.formats.onnx.foreign import FileValue, ForeignFile
+from posenc_export.write.formats.onnx.ordering import order_nodes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto

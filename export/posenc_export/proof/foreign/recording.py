@@ -21,12 +21,12 @@ from posenc_export.proof.foreign.adapting import write_adapted
 from posenc_export.proof.foreign.in_half import half_of, with_half
 from posenc_export.proof.foreign.matching import Match
 from posenc_export.proof.foreign.module import FileModule
-from posenc_export.proof.foreign.ordering import is_ordered
 from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.recording.record import RECORDING
 from posenc_export.proof.stored.matching import digests_of
 from posenc_export.write.formats.onnx.foreign import ForeignFile
 from posenc_export.write.formats.onnx.memory import grouped_attentions
+from posenc_export.write.formats.onnx.ordering import is_ordered
 from posenc_export.write.targets import Target
 
 IN_FLOAT32: Method = "trig"

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING
+
+from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
 
 
-def graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield a graph and those in its nodes, which read its tensors by their names."""
-    waiting = [graph]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        for node in current.node:
-            for attribute in node.attribute:
-                waiting += [attribute.g] if attribute.HasField("g") else []
-                waiting += attribute.graphs
-
-
 def tensor_names(graph: GraphProto) -> set[str]:
     """Return the names of all tensors."""
     names: set[str] = set()
-    for part in graphs(graph):
+    for part in graphs_of(graph):
         names |= {value.name for value in (*part.input, *part.output, *part.initializer)}
         names |= {name for node in part.node for name in (*node.input, *node.output)}
     return names - {""}
@@ -35,7 +25,7 @@ def is_used(graph: GraphProto, name: str) -> bool:
     """Return whether a node reads a tensor, or a graph gives it."""
     return any(
         name in (value.name for value in part.output) or any(name in node.input for node in part.node)
-        for part in graphs(graph)
+        for part in graphs_of(graph)
     )
 
 
@@ -48,7 +38,7 @@ def free_name(name: str, taken: set[str]) -> str:
 
 def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
     """Give tensors other names, all at once: two may exchange theirs."""
-    for part in graphs(graph):
+    for part in graphs_of(graph):
         for node in part.node:
             for field in (node.input, node.output):
                 field[:] = [names.get(name, name) for name in field]

@@ -23,7 +23,7 @@ from posenc_export.proof.runtimes.onnx_runtime import ort_cuda_missing
 from posenc_export.proof.runtimes.process import Process, python_child
 from posenc_export.proof.runtimes.sessions import CUDA
 from posenc_export.write.formats.onnx import read_onnx
-from posenc_export.write.formats.onnx.dtypes import graphs_of
+from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -140,7 +140,7 @@ def _read(line: bytes) -> Inside:
 
 
 def _of_model(model: ModelProto) -> Inside:
-    from posenc_export.write.formats.onnx.dtypes import graphs_of
+    from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 
     graphs = [*graphs_of(model.graph)]
     # functions are parts of the graph that exporters leave folded

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from posenc_export.write.formats import OPSETS, ROTARY_RUNTIMES
-from posenc_export.write.formats.onnx.dtypes import BFLOAT16, DOUBLE, graphs_of, holds, tensors_of
+from posenc_export.write.formats.onnx.dtypes import BFLOAT16, DOUBLE, holds, tensors_of
+from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 from posenc_export.write.formats.onnx.operators import ONNX, Operator, operators_of
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from posenc_export.common.arrays import numpy_dtype
+from posenc_export.write.formats.onnx.inner_graphs import attributes_of, graphs_of
+from posenc_export.write.formats.onnx.ordering import order_nodes
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
@@ -14,19 +16,6 @@ FLOAT, INT16, FLOAT16, DOUBLE, BFLOAT16 = 1, 5, 10, 11, 16
 """Numbers of onnx.TensorProto."""
 NAMES_A_DTYPE = ("to", "dtype")
 """Attributes whose integer is a dtype: of Cast, and of operators without an input."""
-
-
-def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield a graph and those inside its nodes, the branches of If and the bodies of loops."""
-    yield graph
-    for attribute in attributes_of(graph):
-        for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            yield from graphs_of(inner)
-
-
-def attributes_of(graph: GraphProto) -> Iterator[AttributeProto]:
-    """Yield every attribute of the nodes of a graph."""
-    return (attribute for node in graph.node for attribute in node.attribute)
 
 
 def tensors_of(graph: GraphProto) -> Iterator[TensorProto]:
@@ -51,10 +40,14 @@ def holds(model: ModelProto, dtype: int) -> bool:
 
 
 def to_float16(model: ModelProto) -> ModelProto:
-    """Return a float32 model in float16, as ONNX Runtime's own converter makes it; the model itself may change."""
+    """Return a float32 model in float16, as ONNX Runtime's own converter makes it; the model itself may change.
+
+    The converter may put a Cast behind the node that reads it: the nodes are put in order, which other runtimes want.
+    """
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     converted: ModelProto = convert_float_to_float16(model, force_fp16_initializers=True)
+    order_nodes(converted.graph)
     return converted
 
 

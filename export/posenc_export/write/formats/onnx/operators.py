@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posenc_export.write.formats.onnx.dtypes import graphs_of
+from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

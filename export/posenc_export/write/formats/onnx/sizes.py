@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_export.write.formats.onnx.dtypes import attributes_of, graphs_of
+from posenc_export.write.formats.onnx.inner_graphs import attributes_of, graphs_of
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, ModelProto, TypeProto

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from posenc_export.proof.foreign.renaming import graphs
+from posenc_export.write.formats.onnx.inner_graphs import graphs_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def is_ordered(graph: GraphProto) -> bool:
     """Return whether every node of a graph, and of those inside it, comes after those whose outputs it takes."""
-    return all(part_order == list(range(len(part_order))) for part_order in map(_order, graphs(graph)))
+    return all(part_order == list(range(len(part_order))) for part_order in map(_order, graphs_of(graph)))
 
 
 def order_nodes(graph: GraphProto) -> None:
     """Put the nodes of a graph, and of those inside it, in order; a graph with a circle stays as it is."""
-    for part in graphs(graph):
+    for part in graphs_of(graph):
         ordered = [part.node[index] for index in _order(part)]
         if len(ordered) == len(part.node):
             del part.node[:]
@@ -49,7 +49,7 @@ def _order(graph: GraphProto) -> list[int]:
 def _taken(node: NodeProto) -> set[str]:
     """Return the tensors that a node takes, and those that graphs inside it take from outside."""
     inside = [part for attribute in node.attribute for part in (attribute.g, *attribute.graphs)]
-    nested = {name for graph in inside for part in graphs(graph) for of_part in part.node for name in of_part.input}
+    nested = {name for graph in inside for part in graphs_of(graph) for of_part in part.node for name in of_part.input}
     # an inner graph may give a tensor of the outer one without a node
-    passed_out = {value.name for graph in inside for part in graphs(graph) for value in part.output}
+    passed_out = {value.name for graph in inside for part in graphs_of(graph) for value in part.output}
     return {*node.input, *nested, *passed_out}
