@@ -23,7 +23,7 @@ from scripts.bench_decode import PAGE, STEPS_OF_GENAI, Size, built, by_turns, pr
 from scripts.loading.peer_files import Others, genai, ours
 from scripts.loading.small_llama import save
 
-SIZES = (Size(2, 64, 4), Size(8, 512, 8), Size(24, 896, 14))
+SIZES = (Size(2, 64, 4), Size(8, 512, 8))
 PROMPTS, STEPS, POSITIONS = (64, 1024), 64, 8192
 FUSED = ("--attention-op", "microsoft")
 INT4 = ("--quantize", "int4", "--accuracy-level", "4")

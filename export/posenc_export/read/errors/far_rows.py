@@ -63,7 +63,7 @@ class FarRows:
         """
         values: dict[str, Value] = dict(self.run.values)
         # stored rows stay where they are: those behind them move, and are put in their place
-        start = max(first - self.stored, 0)
+        start = max(first - self.stored, 0) if self.stored else first  # a bias is computed before 0, too
         for name, (known, block) in zip(self.counts, self._counted(), strict=True):
             with np.errstate(over="ignore"):
                 moved = (known.array.astype(np.int64) + start // block).astype(known.array.dtype)
@@ -157,6 +157,8 @@ def _block(array: Array) -> int:
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         return 0
     first = int(array[0])
+    if first > 0 and len(array) == 1:  # a number, as that of the last place is
+        return 0
     if first < 0 or not np.array_equal(array, first + np.arange(len(array))):
         return 0
     blocks = first + len(array)
