@@ -97,7 +97,8 @@ def untried(model: ModelProto) -> list[str]:
 
 def _scales_places(model: ModelProto) -> bool:
     """Return whether a tensor of integers is multiplied by a scalar that is not a constant."""
-    types = {value.name: value.type.tensor_type for value in model.graph.value_info}
+    stored = {tensor.name for tensor in model.graph.initializer}
+    types = {value.name: value.type.tensor_type for value in model.graph.value_info if value.name not in stored}
     products = (node for node in model.graph.node if node.op_type == "Mul" and set(node.input) <= types.keys())
     known = ([types[name] for name in (*node.output, *node.input)] for node in products if node.output[0] in types)
     return any(
