@@ -67,6 +67,10 @@ NO_ATTENTION = (
     "--attention-op {} stands for torch's scaled_dot_product_attention, which is not in the graph: models with sinks, "
     "or with a ceiling on scores, compute attention otherwise; leave it out"
 )
+OF_OLDER_EXPORTER = (
+    "--attention-op microsoft: torch.onnx cannot write this model, and the graph of the older exporter stays as it is; "
+    "leave it out"
+)
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,8 @@ def _digests(captured: OnnxProgram) -> Digests:
 def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     program = captured.program
+    if isinstance(program, TracedGraph) and request.attention_op == "microsoft":
+        raise BadInput(OF_OLDER_EXPORTER)
     if isinstance(program, TracedGraph) and request.attention_op != "decomposed":
         raise BadInput(NO_ATTENTION.format(request.attention_op))
     with quiet(), garbage_kept(), sources_unread(), patterns_by_operator():
