@@ -279,6 +279,15 @@ TRIED = {
 @pytest.fixture
 def failures(bundle: Path, once: Once) -> Path:
     """A folder of programs that let calls fail, built with AddressSanitizer and UndefinedBehaviorSanitizer."""
+    return built_failures(once, bundle, "failures of the toy decoder")
+
+
+@pytest.fixture
+def failures_in_place(in_place: Path, once: Once) -> Path:
+    return built_failures(once, in_place, "failures of the toy decoder in place")
+
+
+def built_failures(once: Once, bundle: Path, name: str) -> Path:
     need("ort-cpp")
 
     def fill(folder: Path) -> None:
@@ -287,20 +296,7 @@ def failures(bundle: Path, once: Once) -> Path:
         (project / "CMakeLists.txt").write_text(FAILURES)
         build(project, folder, {"BUNDLE": str(bundle), "SOURCES": str(CPP)})
 
-    return once("failures of the toy decoder", fill)
-
-
-@pytest.fixture
-def failures_in_place(in_place: Path, once: Once) -> Path:
-    need("ort-cpp")
-
-    def fill(folder: Path) -> None:
-        project = folder / "project"
-        project.mkdir()
-        (project / "CMakeLists.txt").write_text(FAILURES)
-        build(project, folder, {"BUNDLE": str(in_place), "SOURCES": str(CPP)})
-
-    return once("failures of the toy decoder in place", fill)
+    return once(name, fill)
 
 
 @pytest.mark.exhaustive

@@ -17,7 +17,7 @@ from posenc_export.proof.judging.compare import Difference, compare_names, held_
 from posenc_export.proof.judging.context import Context
 from posenc_export.proof.judging.scores import compare_scores
 from posenc_export.proof.judging.verdict import Against, Comparison, ValidateOptions
-from posenc_export.proof.planning.padding import hidden_texts, padding_of
+from posenc_export.proof.planning.padding import free_elements, padding_of
 from posenc_export.proof.runtimes import RunFailed, Runner, Runtime
 
 
@@ -55,7 +55,7 @@ def _with_eager_padding(
     """
     padding = padding_of(runner.inputs, runner.outputs, golden, golden.feeds)
     if finite:
-        padding = hidden_texts(runner.inputs, runner.outputs, golden, golden.feeds)
+        padding = free_elements(runner.inputs, runner.outputs, golden, golden.feeds)
         padding = {
             name: places & np.isfinite(outputs[name]) if outputs[name].shape == places.shape else places
             for name, places in padding.items()

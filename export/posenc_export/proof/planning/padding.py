@@ -26,8 +26,8 @@ def padding_of(inputs: tuple[Port, ...], outputs: tuple[Port, ...], golden: Gold
     return padding
 
 
-def hidden_texts(inputs: tuple[Port, ...], outputs: tuple[Port, ...], golden: GoldenCase, feeds: Feeds) -> Padding:
-    """Return padding, with the rows that an output has for the last token of each text alone, where that is padding."""
+def free_elements(inputs: tuple[Port, ...], outputs: tuple[Port, ...], golden: GoldenCase, feeds: Feeds) -> Padding:
+    """Return which elements nobody holds: padding, and rows of a last token alone where that is padding."""
     padding = dict(padding_of(inputs, outputs, golden, feeds))
     mask = mask_of_keys(inputs)
     for port in outputs:

@@ -21,7 +21,7 @@ from posenc_export.common.errors import first_line
 from posenc_export.common.names import in_runs
 from posenc_export.proof.judging.compare import judge, measure, scale_of
 from posenc_export.proof.judging.context import Behaviour
-from posenc_export.proof.planning.padding import Padding, hidden_texts, masks_of, of_tokens, padding_of
+from posenc_export.proof.planning.padding import Padding, free_elements, masks_of, of_tokens, padding_of
 from posenc_export.proof.recording.choices import MAX_JUMP_SHARE, NOISE
 from posenc_export.proof.recording.record import at_rows
 from posenc_export.proof.recording.rounding import outputs_of, ulp_sensitivity
@@ -101,7 +101,7 @@ def with_free_padding(encoding: Encoding, golden: GoldenCase, seed: int) -> Gold
     """Return a case in which rows of masked tokens are any finite numbers, as a fused operator gives them."""
     if golden.case.refused:
         return golden
-    padding = hidden_texts(encoding.inputs, encoding.outputs, golden, feeds_for(encoding.inputs, golden.case, seed))
+    padding = free_elements(encoding.inputs, encoding.outputs, golden, feeds_for(encoding.inputs, golden.case, seed))
     return without_padding(golden, padding, FREE) if any(places.any() for places in padding.values()) else golden
 
 

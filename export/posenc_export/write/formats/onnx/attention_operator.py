@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_export.write.formats.onnx.forms import put
+from posenc_export.write.formats.onnx.forms import put, put_value
+from posenc_export.write.formats.onnx.head_rotations import Columns, rotation_in
 from posenc_export.write.formats.onnx.lengths import node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of, repeated_in
-from posenc_export.write.formats.onnx.rotated_halves import once, rotation_in
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -50,11 +50,11 @@ def use_operators(model: ir.Model) -> None:
             # torch.onnx declares all outputs, and a runtime computes those that have a name
             y = ir.Value(name=f"{attention.outputs[0].name}_attended")
             put(graph, attention, [ir.node("Attention", attention.inputs, attention.attributes, outputs=[y])])
-    made: dict[ir.Value, ir.Value] = {}
+    made: dict[Columns, ir.Value] = {}
     for total in [each for each in graph if each.op_type == "Add"]:
         rotation = rotation_in(total)
-        if rotation is not None:
-            cos, sin = (once(graph, total, angles, made) for angles in (rotation.cos, rotation.sin))
+        if rotation is not None and not rotation.interleaved:
+            cos, sin = (columns.narrow(graph, total, made) for columns in (rotation.cos, rotation.sin))
             name = str(total.outputs[0].name)
             put(graph, total, [node("RotaryEmbedding", f"{name}_rotated", rotation.x, cos, sin)])
     RemoveUnusedNodesPass()(model)
@@ -73,16 +73,9 @@ def _take_past(graph: ir.Graph, attention: ir.Node) -> bool:
     new, past = [concat.inputs[1] for concat in caches], [concat.inputs[0] for concat in caches]
     outputs = [ir.Value(name=f"{value.name}_attended") for value in (y, *(concat.outputs[0] for concat in caches))]
     whole = ir.node("Attention", [attention.inputs[0], *new, mask, *past], dict(attention.attributes), outputs=outputs)
-    for old, made in zip((attention, *caches), outputs, strict=True):
-        value = old.outputs[0]
-        made.shape, made.type = value.shape, value.type
     graph.insert_before(attention, [whole])
     for old, made in zip((attention, *caches), outputs, strict=True):
-        value = old.outputs[0]
-        is_output = value in graph.outputs
-        value.replace_all_uses_with(made, replace_graph_outputs=True)
-        if is_output:  # the graph's output keeps its name
-            value.name, made.name = f"{value.name}_before", value.name
+        put_value(graph, old.outputs[0], made)
         graph.remove(old, safe=True)
     return True
 

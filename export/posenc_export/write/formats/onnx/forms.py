@@ -278,6 +278,15 @@ def put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     graph.remove(old, safe=True)
 
 
+def put_value(graph: ir.Graph, old: ir.Value, new: ir.Value) -> None:
+    """Use a value everywhere in the place of another, also as an output of the graph, which keeps its name."""
+    new.type, new.shape = old.type, old.shape
+    is_output = old in graph.outputs
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    if is_output:
+        old.name, new.name = f"{old.name}_before", old.name
+
+
 FORMS: Mapping[str, Callable[[ir.Graph, ir.Node], Sequence[ir.Node]]] = {
     "Split": _split,
     "Expand": _expand,

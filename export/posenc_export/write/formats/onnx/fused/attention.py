@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posenc_export.write.formats.onnx.compatibility import MICROSOFT
+from posenc_export.write.formats.onnx.forms import put_value
 from posenc_export.write.formats.onnx.fused.masks import Feeds, Hiding, hiding
 from posenc_export.write.formats.onnx.fused.rotations import Rotations
 from posenc_export.write.formats.onnx.fused.values import (
     HEADS_FIRST,
-    MICROSOFT,
     features_of,
     in_rows,
     is_swap,
@@ -36,7 +37,6 @@ from posenc_export.write.formats.onnx.repeated_heads import maker_of, repeated_i
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from posenc.ports import Array
 
 OPERATOR = "GroupQueryAttention"
 FLOATS = ("FLOAT", "FLOAT16")
@@ -78,6 +78,8 @@ class Attention(NamedTuple):
         keys: the Concat of cached keys and new ones.
         values: that of values.
         attended: what comes out, (batch, heads, tokens, features).
+        mask: what is added to its scores, or which keys are seen.
+        hides: what that hides.
     """
 
     softmax: ir.Node
@@ -85,6 +87,8 @@ class Attention(NamedTuple):
     keys: ir.Node
     values: ir.Node
     attended: ir.Value
+    mask: ir.Value
+    hides: Hiding
 
 
 class NotFused(Exception):
@@ -163,7 +167,12 @@ class Fusing:
             raise NotFused("the features of its heads are no multiple of 8")
         if attended.dtype is None or attended.dtype.name not in FLOATS:
             raise NotFused("the operator computes in float32 or float16")
-        return Attention(softmax, scores, keys, values, attended)
+        if scores.mask is None:
+            raise NotFused("no mask hides keys behind a query")
+        hides = self._hides(scores.mask)
+        if hides is None:
+            raise NotFused("its mask lets a query see keys behind it, or cannot be evaluated alone")
+        return Attention(softmax, scores, keys, values, attended, scores.mask, hides)
 
     def _cached(self, value: ir.Value | None) -> ir.Node | None:
         """Return the Concat of an input's and new heads that a value is, for every query or for several."""
@@ -178,9 +187,7 @@ class Fusing:
         """Put the operator in the place of an attention and of what lengthens its caches."""
         import onnx_ir as ir
 
-        mask = attention.scores.mask
-        hides = self._hides(mask)
-        before = attention.softmax
+        before, hides = attention.softmax, attention.hides
         new = [each.inputs[1] for each in (attention.keys, attention.values)]
         past = [each.inputs[0] for each in (attention.keys, attention.values)]
         assert new[0] is not None
@@ -189,8 +196,7 @@ class Fusing:
         keys = self.rotations.turned(before, new[0])
         values = in_rows(self.graph, before, new[1])
         last, total = self._lengths()
-        assert mask is not None
-        bias = self._bias(before, mask, hides, attention.attended)
+        bias = self._bias(before, attention.mask, hides, attention.attended)
         heads = [features_of(sizes_of(each, 4)[1]) for each in (attention.scores.queries, new[0])]
         attributes: dict[str, int | float] = {"num_heads": heads[0], "kv_num_heads": heads[1]}
         attributes["scale"] = attention.scores.scale
@@ -208,16 +214,8 @@ class Fusing:
         self.graph.insert_before(before, [fused])
         outputs[0].type, outputs[0].shape = queries.type, queries.shape
         for concat, present in zip((attention.keys, attention.values), outputs[1:], strict=True):
-            self._replace(concat.outputs[0], present)
+            put_value(self.graph, concat.outputs[0], present)
         self._give(attention.attended, outputs[0])
-
-    def _replace(self, old: ir.Value, new: ir.Value) -> None:
-        """Use another value everywhere, also as an output of the graph, which keeps its name."""
-        new.type, new.shape = old.type, old.shape
-        is_output = old in self.graph.outputs
-        old.replace_all_uses_with(new, replace_graph_outputs=True)
-        if is_output:
-            old.name, new.name = f"{old.name}_before", old.name
 
     def _give(self, attended: ir.Value, rows: ir.Value) -> None:
         """Use rows of tokens for what is attended, (batch, heads, tokens, features), where these are joined from it."""
@@ -227,7 +225,7 @@ class Fusing:
             heads = uses[0].outputs[0]
         joined, others = _joined(heads, rows)
         for result in joined:
-            self._replace(result, rows)
+            put_value(self.graph, result, rows)
         if others:
             sizes = [features_of(size) for size in (sizes_of(heads, 4)[1], sizes_of(heads, 4)[3])]
             shape = stored(self.graph, f"heads_of_{sizes[0]}_{sizes[1]}", [0, 0, *sizes])
@@ -236,7 +234,7 @@ class Fusing:
             producer = heads.producer()
             assert producer is not None
             self.graph.insert_after(producer, [apart, swapped])
-            self._replace(heads, swapped.outputs[0])
+            put_value(self.graph, heads, swapped.outputs[0])
 
     def count_by_mask(self) -> None:
         """Have every size of a cache follow from the mask and the ids: its buffer may have room for more tokens."""
@@ -246,7 +244,7 @@ class Fusing:
         for shape in [each for each in self.graph if each.op_type == "Shape"]:
             cache = shape.inputs[0]
             if cache is not None and cache in pasts | presents:
-                self._replace(shape.outputs[0], self._size(shape, cache, is_past=cache in pasts))
+                put_value(self.graph, shape.outputs[0], self._size(shape, cache, is_past=cache in pasts))
 
     def _size(self, shape: ir.Node, cache: ir.Value, is_past: bool) -> ir.Value:
         """Return what a Shape of a cache says where its buffer is as long as its tokens are many."""
@@ -279,15 +277,10 @@ class Fusing:
         inputs = [each for each in self.graph.inputs if each is not self.padding and len(each.shape or ()) in (2, 3)]
         return min(inputs, key=lambda each: len(each.shape or ()))
 
-    def _hides(self, mask: ir.Value | None) -> Hiding:
-        if mask is None:
-            raise NotFused("no mask hides keys behind a query")
+    def _hides(self, mask: ir.Value) -> Hiding | None:
         if mask not in self.hidden:
             self.hidden[mask] = hiding(self.model, mask, str(self.padding.name), self.feeds, self.longest)
-        found = self.hidden[mask]
-        if found is None:
-            raise NotFused("its mask lets a query see keys behind it, or cannot be evaluated alone")
-        return found
+        return self.hidden[mask]
 
     def _lengths(self) -> tuple[ir.Value, ir.Value]:
         """Return the place of the last key of each text, and how many keys there are, in int32."""
@@ -322,7 +315,7 @@ class Fusing:
 
         assert like.dtype is not None
         dtype = like.dtype.numpy()
-        shown, hidden = (stored_number(self.graph, name, np.array(number, dtype)) for name, number in _numbers(dtype))
+        shown, hidden = (stored(self.graph, name, np.array(number, dtype)) for name, number in _numbers(dtype))
         is_key = node("Cast", "is_key", self.padding, to=ir.DataType.BOOL)
         added = node("Where", "padding_hidden", is_key.outputs[0], shown, hidden)
         axes = stored(self.graph, "heads_and_queries", [1, 2])
@@ -352,10 +345,10 @@ class Fusing:
 
         assert like.dtype is not None
         dtype = like.dtype.numpy()
-        low = stored_number(self.graph, "key_hidden", np.array(dict(_numbers(dtype))["key_hidden"], dtype))
+        low = stored(self.graph, "key_hidden", np.array(dict(_numbers(dtype))["key_hidden"], dtype))
         name = f"{mask.name}_added"
         if mask.dtype == ir.DataType.BOOL:
-            shown = stored_number(self.graph, "key_shown", np.array(0, dtype))
+            shown = stored(self.graph, "key_shown", np.array(0, dtype))
             made = node("Where", name, mask, shown, low)
         else:
             made = node("Max", name, mask, low)
@@ -377,11 +370,6 @@ def _joined(heads: ir.Value, rows: ir.Value) -> tuple[list[ir.Value], bool]:
                 return [], True
             joined.append(result)
     return joined, False
-
-
-def stored_number(graph: ir.Graph, name: str, number: Array) -> ir.Value:
-    """Return a number that a graph stores, once for each name."""
-    return graph.initializers[name] if name in graph.initializers else initializer(graph, name, number)
 
 
 def _numbers(dtype: np.dtype[Any]) -> list[tuple[str, float]]:
@@ -438,7 +426,9 @@ def _hidden_too(graph: ir.Graph, before: ir.Node, hidden: ir.Node, mask: ir.Valu
     lowest = number_of(low)
     if condition is None or low is None or lowest is None or lowest > -1e4:
         raise NotFused("its scores are chosen otherwise than by a mask")
-    shown = mask if mask is not None else stored_number(graph, "key_shown", np.array(0, np.float32))
+    dtype = hidden.outputs[0].dtype
+    assert dtype is not None
+    shown = mask if mask is not None else stored(graph, "key_shown", np.array(0, dtype.numpy()))
     both = node("Where", f"{hidden.outputs[0].name}_mask", condition, low, shown)
     both.outputs[0].type = hidden.outputs[0].type
     graph.insert_before(before, [both])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_export.write.formats.onnx.forms import integers_of
-from posenc_export.write.formats.onnx.fused.values import MICROSOFT, number_of
+from posenc_export.write.formats.onnx.compatibility import MICROSOFT
+from posenc_export.write.formats.onnx.forms import integers_of, put_value
+from posenc_export.write.formats.onnx.fused.values import number_of
 from posenc_export.write.formats.onnx.repeated_heads import maker_of
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ def _fuse(graph: ir.Graph, scaled: ir.Node) -> bool:
             ir.Value(name=""),
             ir.Value(name=f"{total.name}_sum"),
         ]
-        for old, new in ((scaled.outputs[0], outputs[0]), (total, outputs[3])):
-            new.type, new.shape = old.type, old.shape
         fused = ir.node(
             OPERATOR,
             [*made.inputs, weight],
@@ -69,10 +68,7 @@ def _fuse(graph: ir.Graph, scaled: ir.Node) -> bool:
             name=f"{name}_fused",
         )
         graph.insert_before(made, [fused])
-        for old, new in ((scaled.outputs[0], outputs[0]), (total, outputs[3])):
-            is_output = old in graph.outputs
-            old.replace_all_uses_with(new, replace_graph_outputs=True)
-            if is_output:
-                old.name, new.name = f"{old.name}_before", old.name
+        put_value(graph, scaled.outputs[0], outputs[0])
+        put_value(graph, total, outputs[3])
         return True
     return False

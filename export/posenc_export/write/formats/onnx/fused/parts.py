@@ -35,13 +35,6 @@ class GraphPart:
             raise ValueError(f"{value.name} reads {bytes_stored:,} bytes of stored numbers")
         self._bytes = _proto(model, nodes, [*self.inputs, *(shape.outputs[0] for shape in self.shapes)], stored, value)
 
-    @property
-    def reads(self) -> set[str]:
-        """The names of the inputs that it reads, by their numbers or by their sizes."""
-        return {str(each.name) for each in self.inputs} | {
-            str(each.inputs[0].name) for each in self.shapes if each.inputs[0]
-        }
-
     def values(
         self, calls: Sequence[Mapping[str, Array]], shapes: Sequence[Mapping[str, tuple[int, ...]]]
     ) -> list[Array]:

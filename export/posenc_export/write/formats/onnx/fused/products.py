@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posenc_export.write.formats.onnx.forms import put_value
 from posenc_export.write.formats.onnx.lengths import initializer, node
 
 if TYPE_CHECKING:
@@ -94,9 +95,7 @@ def _pack(graph: ir.Graph, x: ir.Value, products: Sequence[Product]) -> None:
         made.outputs[0].shape = ir.Shape([*[*(first.shape or ())][:-1], sum(widths)])
     graph.insert_before(before, [*nodes, split])
     for product, part in zip(products, parts, strict=True):
-        old = product.last.outputs[0]
-        part.type, part.shape = old.type, old.shape
-        old.replace_all_uses_with(part, replace_graph_outputs=True)
+        put_value(graph, product.last.outputs[0], part)
 
 
 def _joined(graph: ir.Graph, name: str, values: Sequence[ir.Value], axis: int) -> ir.Value:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posenc_export.write.formats.onnx.compatibility import MICROSOFT
 from posenc_export.write.formats.onnx.fused.masks import Feeds, Sizes
 from posenc_export.write.formats.onnx.fused.parts import GraphPart
-from posenc_export.write.formats.onnx.fused.values import MICROSOFT, features_of, in_rows, sizes_of, stored
+from posenc_export.write.formats.onnx.fused.values import features_of, in_rows, sizes_of, stored
+from posenc_export.write.formats.onnx.head_rotations import Columns, HeadRotation, rotation_in, slice_of
 from posenc_export.write.formats.onnx.lengths import initializer, node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of
-from posenc_export.write.formats.onnx.rotated_halves import neighbours_in, once, parts_in, rotation_in, slice_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -32,24 +33,6 @@ AT_ONCE = 8192
 """Positions whose cosines are computed in one call."""
 LARGEST = 2**28
 """Bytes of cosines, or of sines, that are stored at most: longer contexts compute those of a call."""
-
-
-class Rotation(NamedTuple):
-    """A rotation, as plain operators compute it.
-
-    Args:
-        x: the heads that are turned, (batch, heads, tokens, features).
-        cos: cosines, (batch, tokens, columns): what `once` takes.
-        sin: sines, likewise.
-        width: how many features are turned: the first ones; the others pass.
-        interleaved: whether neighbours make a pair; else a feature and the one half a head further on.
-    """
-
-    x: ir.Value
-    cos: ir.Value
-    sin: ir.Value
-    width: int
-    interleaved: bool
 
 
 class Rows(NamedTuple):
@@ -73,8 +56,8 @@ class Rotations:
     model: ir.Model
     feeds: Feeds
     positions: int | None
-    rows: dict[tuple[ir.Value, ir.Value], Rows] = field(default_factory=dict)
-    columns: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    rows: dict[tuple[Columns, Columns], Rows] = field(default_factory=dict)
+    casts: dict[Columns, ir.Value] = field(default_factory=dict)
     tables: list[ir.Value] = field(default_factory=list)
 
     def turned(self, before: ir.Node, heads: ir.Value) -> ir.Value:
@@ -82,24 +65,25 @@ class Rotations:
         import onnx_ir as ir
 
         graph = self.model.graph
-        found = rotation_of(heads)
-        if found is None:
+        turned = rotation_of(heads)
+        if turned is None:
             return in_rows(graph, before, heads)
+        found, width = turned
         rows = self._rows(before, found)
         x, sizes = in_rows(graph, before, found.x), sizes_of(heads, 4)
         attributes = {"interleaved": 1} if found.interleaved else {}
-        if found.width != sizes[3]:
-            attributes |= {"num_heads": features_of(sizes[1]), "rotary_embedding_dim": found.width}
+        if width != sizes[3]:
+            attributes |= {"num_heads": features_of(sizes[1]), "rotary_embedding_dim": width}
         y = ir.Value(name=f"{heads.name}_turned", type=x.type, shape=x.shape)
         inputs = [x, rows.ids, rows.cos, rows.sin]
         turn = ir.node(OPERATOR, inputs, attributes, domain=MICROSOFT, outputs=[y], name=f"{heads.name}_turn")
         graph.insert_before(before, [turn])
         return y
 
-    def _rows(self, before: ir.Node, rotation: Rotation) -> Rows:
+    def _rows(self, before: ir.Node, rotation: HeadRotation) -> Rows:
         key = rotation.cos, rotation.sin
         if key not in self.rows:
-            cos, sin = (once(self.model.graph, before, each, self.columns) for each in key)
+            cos, sin = (each.narrow(self.model.graph, before, self.casts) for each in key)
             self.rows[key] = self._of_positions(cos, sin) or self._of_call(before, cos, sin)
         return self.rows[key]
 
@@ -149,47 +133,28 @@ class Rotations:
         return Rows(columns[0].outputs[0], columns[1].outputs[0], ids.outputs[0])
 
 
-def rotation_of(heads: ir.Value) -> Rotation | None:
-    """Return the rotation that heads are the result of, of all features or the first ones; None where they are none."""
+def rotation_of(heads: ir.Value) -> tuple[HeadRotation, int] | None:
+    """Return the rotation that heads are the result of, and how many features are turned; None where none are.
+
+    The first ones are turned, and the others pass: Concat(turned, others), behind two Slices of what goes in.
+    """
     maker = heads.producer()
     if maker is None or heads.shape is None or len(heads.shape) != 4:
         return None
-    if maker.op_type == "Add":
-        return _whole(maker, features_of(heads.shape[3]))
-    parts = parts_in(maker) if maker.op_type == "Concat" else None
-    if parts is not None:
-        return Rotation(*parts, features_of(heads.shape[3]), interleaved=False)
+    found = rotation_in(maker)
+    if found is not None:
+        return found, features_of(heads.shape[3])
     if maker.op_type != "Concat" or len(maker.inputs) != 2 or maker.attributes["axis"].as_int() not in (-1, 3):
         return None
-    turned, passing = maker.inputs
-    total, rest = maker_of(turned, "Add"), maker_of(passing, "Slice")
-    found = _whole(total) if total is not None else None
+    turned = maker.inputs[0].producer() if maker.inputs[0] is not None else None
+    found, rest = rotation_in(turned) if turned is not None else None, maker_of(maker.inputs[1], "Slice")
     first = maker_of(found.x, "Slice") if found is not None else None
-    if (
-        found is None
-        or first is None
-        or rest is None
-        or first.inputs[0] is not rest.inputs[0]
-        or first.inputs[0] is None
-    ):
+    x = first.inputs[0] if first is not None else None
+    if found is None or first is None or rest is None or x is None or x.shape is None or x.shape[3] != heads.shape[3]:
         return None
-    x, width = first.inputs[0], features_of(sizes_of(found.x, 4)[3])
-    whole = x.shape is not None and x.shape[3] == heads.shape[3]
-    passes = (
-        passing is not None and passing.shape is not None and features_of(passing.shape[3]) + width == heads.shape[3]
-    )
+    width = features_of(sizes_of(found.x, 4)[3])
     ends = slice_of(first, x), slice_of(rest, x)
-    right = ends == ((0, width), (width, heads.shape[3]))
-    return found._replace(x=x, width=width) if whole and passes and right else None
-
-
-def _whole(total: ir.Node, width: int = 0) -> Rotation | None:
-    """Return the rotation of all features that a sum is."""
-    halves = rotation_in(total)
-    if halves is not None:
-        return Rotation(*halves, width, interleaved=False)
-    neighbours = neighbours_in(total)
-    return None if neighbours is None else Rotation(*neighbours, width, interleaved=True)
+    return (found._replace(x=x), width) if ends == ((0, width), (width, heads.shape[3])) else None
 
 
 def _table(part: GraphPart, ids: ir.Value, positions: int, feeds: Feeds) -> Array | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from posenc_export.write.formats.onnx.lengths import initializer, node
 from posenc_export.write.formats.onnx.repeated_heads import maker_of
 
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
     from posenc.ports import Array
 
-MICROSOFT = "com.microsoft"
 HEADS_FIRST = (0, 2, 1, 3)
 """How heads and tokens change places."""
 
@@ -81,9 +78,5 @@ def in_rows(graph: ir.Graph, before: ir.Node, value: ir.Value) -> ir.Value:
 
 
 def stored(graph: ir.Graph, name: str, numbers: Sequence[int] | Array) -> ir.Value:
-    """Return integers that a graph stores, once for each name."""
-    return (
-        graph.initializers[name]
-        if name in graph.initializers
-        else initializer(graph, name, np.array(numbers, np.int64))
-    )
+    """Return a constant that a graph stores, once for each name; a sequence becomes int64."""
+    return graph.initializers[name] if name in graph.initializers else initializer(graph, name, numbers)
