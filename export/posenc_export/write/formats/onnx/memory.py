@@ -38,7 +38,7 @@ def grouped_attentions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 def caches_in_place(model: onnx.ModelProto) -> dict[str, str]:
     """Return the input that a cache may share a buffer with, by output: past and present of GroupQueryAttention.
 
-    No other node reads either: it would take the room behind the tokens for tokens.
+    Only where no other node reads them: such a node would take the empty room of the buffer for tokens.
     """
     read = Counter(name for node in model.graph.node for name in node.input)
     return {

@@ -3,8 +3,8 @@
     x Wq, x Wk, x Wv                     Split(x (Wq, Wk, Wv))
     x Wq + bq, x Wk + bk, x Wv + bv      Split(x (Wq, Wk, Wv) + (bq, bk, bv))
 
-Each number is the same sum of products as before. A step of a decoder waits for weights: one product reads them in one
-piece.
+Each number is the same sum of products as before. A step of a decoder mostly reads weights, and one product reads them
+in one piece.
 """
 
 from __future__ import annotations
