@@ -27,6 +27,11 @@ MOST_IN_INT32 = 2**30
 """Rows, and a first position, of which a sum fits an int32."""
 
 
+def is_table_rows(rows: int) -> bool:
+    """Return whether a dynamic graph may store so many rows."""
+    return rows % BLOCK_ROWS == 0 and BLOCK_ROWS <= rows <= MOST_TABLE_ROWS
+
+
 class UnsupportedSpec(ValueError):
     """An encoding does not support a spec; the text says why, in one line."""
 
@@ -75,8 +80,9 @@ class Spec:
         if self.index_dtype == "int32" and max(self.max_len, self.position_offset) > MOST_IN_INT32:
             most = f"max_len and position_offset must be at most {MOST_IN_INT32} with index_dtype int32"
             raise ValueError(f"{most}, got {self.max_len} and {self.position_offset}")
-        if self.table_rows is not None:
-            self._check_table_rows(self.table_rows)
+        if self.table_rows is not None and not is_table_rows(self.table_rows):
+            expected = f"a multiple of {BLOCK_ROWS}, from {BLOCK_ROWS} to {MOST_TABLE_ROWS}"
+            raise ValueError(f"table_rows must be {expected}, got {self.table_rows}")
 
     @property
     def torch_dtype(self) -> TorchName:
@@ -97,8 +103,3 @@ class Spec:
     def stored_positions(self) -> int:
         """Positions whose cosines and sines a dynamic graph of method "exact" stores."""
         return TABLE_ROWS if self.table_rows is None else self.table_rows
-
-    def _check_table_rows(self, rows: int) -> None:
-        if rows % BLOCK_ROWS or not BLOCK_ROWS <= rows <= MOST_TABLE_ROWS:
-            expected = f"a multiple of {BLOCK_ROWS}, from {BLOCK_ROWS} to {MOST_TABLE_ROWS}"
-            raise ValueError(f"table_rows must be {expected}, got {rows}")

@@ -17,6 +17,7 @@ from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.spec import Spec
 from posenc_export.proof.exporter import ExportOptions, write_bundle
+from posenc_export.proof.exporter.settings import with_stored_rows
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.scheme import scheme_target
 
@@ -100,9 +101,12 @@ def written(
     *,
     namespace: str | None = "posenc",
 ) -> Target:
-    """Write the header of a scheme in a language into a folder, unvalidated, and return what was written."""
-    target = scheme_target(scheme, spec, params, 0)
+    """Write the header of a scheme in a language into a folder, unvalidated, and return what was written.
+
+    Unless the spec says how many rows it stores, it stores those that headers store.
+    """
     options = ExportOptions((FORMAT[language],), validate=False, namespace=namespace)
+    target = scheme_target(scheme, with_stored_rows(spec, options.formats), params, 0)
     write_bundle(target, options, folder)
     return target
 

@@ -11,7 +11,9 @@ import numpy as np
 from posenc.encoding import Encoding
 from posenc.memory import GIB, free_memory
 from posenc.ports import Array, Bools
+from posenc.spec import BLOCK_ROWS, is_table_rows
 from posenc_export.bundle.golden import read_golden
+from posenc_export.bundle.identity import TABLE_ROWS
 from posenc_export.bundle.rules import rules_of
 from posenc_export.common.arrays import free
 from posenc_export.proof.checks import CheckResult, Context, Words, check
@@ -122,7 +124,7 @@ def _of_foreign(file: TableFile) -> CheckResult:
     """
     finding = _of_own_module(file)
     try:
-        tensors = module_rows(rebuilt(file.context.manifest, own=False).module).tensors
+        tensors = _tensors_of_forms(file)
     except NotHeld:
         return finding
     twins = {name: twin(array, file.axes[name], tensors, near=True) for name, array in file.tensors.items()}
@@ -135,6 +137,24 @@ def _of_foreign(file: TableFile) -> CheckResult:
         if r.any()
     ]
     return replace(finding, problems=[*finding.problems, *lines])
+
+
+def _tensors_of_forms(file: TableFile) -> dict[str, Array]:
+    """Return the encoding's tensors, made again; raise NotHeld where it cannot be.
+
+    A file of another program does not say how many rows are stored where others are composed. Each of its tables may.
+    """
+    from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
+
+    manifest = file.context.manifest
+    tensors: dict[str, Array] = {}
+    lengths = {array.shape[file.axes[name]] for name, array in file.tensors.items()}
+    for rows in (BLOCK_ROWS, *sorted(filter(is_table_rows, lengths - {BLOCK_ROWS}))):
+        encoding = rebuilt(replace(manifest, facts={**manifest.facts, TABLE_ROWS: str(rows)}), own=False)
+        tensors |= {f"{name} of {rows}": array for name, array in module_rows(encoding.module).tensors.items()}
+        if not digits_of(encoding.module):
+            break
+    return tensors
 
 
 def _of_scheme(file: TableFile, encoding: Encoding) -> CheckResult:

@@ -100,13 +100,8 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 def spec_for(settings: ExportSettings, source: object, parameters: Mapping[str, object]) -> Spec:
-    """Return the spec; where nobody says what max_len is, it is what a scheme makes of its parameters, as of a file.
-
-    A header stores as few rows as there may be, unless somebody says how many: they are constants of a program.
-    """
-    spec = settings.spec
-    if spec.table_rows is None and HEADERS & set(settings.options.formats):
-        spec = replace(spec, table_rows=BLOCK_ROWS)
+    """Return the spec; where nobody says what max_len is, it is what a scheme makes of its parameters, as of a file."""
+    spec = with_stored_rows(settings.spec, settings.options.formats)
     if settings.sized or not (isinstance(source, ModelConfig) or source in SCHEMES.names()):
         return spec
     with bad_input():
@@ -116,6 +111,11 @@ def spec_for(settings: ExportSettings, source: object, parameters: Mapping[str, 
             scheme, known = reading.scheme, reading.parameters
         rows = SCHEMES[scheme].rows(known)
     return spec if rows is None else replace(spec, max_len=rows)
+
+
+def with_stored_rows(spec: Spec, formats: Sequence[str]) -> Spec:
+    """Return the spec for some formats: a header stores as few rows as there may be, since a program has them inside."""
+    return replace(spec, table_rows=BLOCK_ROWS) if spec.table_rows is None and HEADERS & set(formats) else spec
 
 
 def check_stored(spec: Spec, target: Target) -> None:
