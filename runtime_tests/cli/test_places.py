@@ -67,6 +67,18 @@ def test_an_extension_never_replaces_what_it_is_made_of_or_held_against(cli: Cli
         assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("place", ["w.html", "w.svg"])
+def test_a_page_or_picture_never_replaces_the_weights_of_the_file(cli: Cli, tmp_path: Path, place: str) -> None:
+    model = onnx.load(str(buffered(tmp_path)))
+    onnx.save(model, str(tmp_path / "m.onnx"), save_as_external_data=True, location=place, size_threshold=0)
+    before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
+    option = "--html" if place.endswith(".html") else "--plot"
+    for words in (["m.onnx"], ["g.onnx", "--against", "m.onnx"]):
+        result = cli("inspect", *words, option, place, "--force")
+        assert (result.exit_code, f"{place} is what this command reads" in result.output) == (2, True), result.output
+        assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
+
+
 def test_a_table_of_times_goes_into_no_file_of_the_bundle_and_into_no_picture(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle" / "manifest.json").write_text("{}")

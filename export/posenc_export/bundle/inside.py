@@ -61,6 +61,14 @@ def check_external_data(folder: Path, artifacts: Sequence[Artifact]) -> None:
             raise BadInput(f"{path.name} takes weights from {outside!r}, which is not a file that the manifest lists")
 
 
+def data_files(path: Path) -> list[Path]:
+    """Return the files that the tensors of an ONNX file lie in; none where it cannot be read."""
+    try:
+        return [path.parent / place for place in dict.fromkeys(_locations_in(path))]
+    except BadInput:
+        return []
+
+
 def _locations_in(path: Path) -> Iterator[str]:
     """Yield the locations of the external tensors of an ONNX file; raise BadInput where it cannot be read."""
     import onnx

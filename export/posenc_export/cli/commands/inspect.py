@@ -137,13 +137,16 @@ def inspect(models: tuple[Path, ...], **values: Any) -> None:
 
 def _check_places(values: dict[str, Any], files: Sequence[Path]) -> None:
     """Raise BadInput or UsageError where what is to be written beside the text has no place."""
+    from posenc_export.bundle.inside import data_files
     from posenc_export.bundle.place import check_apart
 
     count = len(files)
     reads = [*files, *(values[name] for name in ("config", "against") if values[name] is not None)]
-    for place, option in ((values["plot"], PLOT), (values["html"], PAGE)):
-        if place is not None:
-            check_apart(place, reads, option)
+    places = [(place, option) for place, option in ((values["plot"], PLOT), (values["html"], PAGE)) if place]
+    if any(os.path.lexists(place) for place, _ in places):
+        reads += [data for file in (*files, values["against"]) if file for data in data_files(file)]
+    for place, option in places:
+        check_apart(place, reads, option)
     for name in ("against", "plot", "html"):
         if values[name] is not None and count > 1:
             raise click.UsageError(f"--{name} is for one file: got {count}")

@@ -114,7 +114,7 @@ def spec_for(settings: ExportSettings, source: object, parameters: Mapping[str, 
 
 
 def with_stored_rows(spec: Spec, formats: Sequence[str]) -> Spec:
-    """Return the spec for some formats: a header stores as few rows as there may be, since a program has them inside."""
+    """Return the spec for some formats: a header, whose rows are part of a program, stores as few as there may be."""
     return replace(spec, table_rows=BLOCK_ROWS) if spec.table_rows is None and HEADERS & set(formats) else spec
 
 
