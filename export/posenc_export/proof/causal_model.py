@@ -1,22 +1,23 @@
-"""A causal language model out of a bundle, to write a few tokens with: ONNX Runtime and NumPy alone."""
+"""A causal language model out of a bundle, to read texts and write tokens with: ONNX Runtime and NumPy alone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
-from posenc.ports import Port
+from posenc.ports import Array, Feeds, Port
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.caches_in_place import CachesInPlace
-from posenc_export.proof.generation import Call, Callee, TokenWriter, steps
+from posenc_export.proof.generation import Call, Callee, TokenWriter, empty_caches, presents, read_tokens, steps
+from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
 
 
@@ -64,9 +65,7 @@ class CausalModel:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
         ends = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
         rows: list[list[int]] = [[] for _ in prompts]
-        # buffers of its own: a model may write several texts at the same time
-        call = self.call.begin() if isinstance(self.call, CachesInPlace) else self.call
-        writer = TokenWriter(Callee(call, self.inputs))
+        writer = TokenWriter(self._callee())
         for logits in steps(writer, Generation(tuple(map(tuple, prompts)), ()), rows, max_new_tokens):
             for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
                 row.append(token)
@@ -74,6 +73,16 @@ class CausalModel:
                 break
         written = [_up_to(row, ends) for row in rows]
         return written[0] if alone else written
+
+    def begin(self) -> Text:
+        """Return a text of no token, which the model reads and goes on with: any number of them at the same time."""
+        return Text(self, self._callee(), 0, empty_caches(self.inputs, 1))
+
+    def _callee(self) -> Callee:
+        """Return the graph with buffers of its own, as each text needs them."""
+        if isinstance(self.call, CachesInPlace):
+            return Callee(Runner(self.call.begin(), self.inputs, ()).run, self.inputs)
+        return Callee(self.call, self.inputs)
 
     def _prompts(self, ids: npt.ArrayLike) -> tuple[list[list[int]], bool]:
         """Return the prompts, and whether they were given as one."""
@@ -94,6 +103,67 @@ class CausalModel:
 
     def _is_id(self, id_: object) -> bool:
         return isinstance(id_, int | np.integer) and not isinstance(id_, bool) and bool(0 <= id_ < self.end)
+
+
+@dataclass
+class Text:
+    """A text that a causal language model has read, with the keys and values of its tokens; `len` counts these.
+
+    >>> text = posenc_export.load("llama").begin()
+    >>> logits = text.read([5, 9, 2])
+
+    `CausalModel.begin` makes it.
+
+    Args:
+        model: The model.
+        callee: Its graph.
+        length: How many tokens were read.
+        caches: Their keys and values, (1, heads, tokens, features), by the names of their inputs.
+    """
+
+    model: CausalModel
+    callee: Callee
+    length: int
+    caches: Feeds
+
+    def __len__(self) -> int:
+        """Return how many tokens the text has."""
+        return self.length
+
+    def read(self, ids: Sequence[int] | npt.NDArray[np.integer]) -> Array:
+        """Read the next tokens of the text; return logits of what follows each of them, (tokens, vocabulary).
+
+        A file that was written with --last-logits gives those behind the last one alone, (1, vocabulary).
+
+        Args:
+            ids: One token or several. Where these are a guess of another model's, the logits say which of them hold.
+
+        Raises ValueError, in one line, for no token and for what is no id; RunFailed where the graph refuses the call,
+        as it does beyond the last position. The text is then what it was.
+        """
+        prompts, alone = self.model._prompts(ids)
+        if not alone:
+            raise ValueError(f"a text is read alone: give a list of tokens, got {len(prompts)} lists")
+        tokens, mask = np.array(prompts, np.int64), np.ones((1, self.length + len(prompts[0])), np.int64)
+        outputs = read_tokens(self.callee, tokens, mask, self.caches)
+        self.caches, self.length = presents(outputs, self.caches), mask.shape[1]
+        logits: Array = outputs["logits"][0]
+        return logits
+
+    def rewind(self, length: int) -> None:
+        """Forget all but the first tokens; raise ValueError where the text has not so many.
+
+        Args:
+            length: How many stay.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length must be from 0 to {self.length}, the tokens that were read, got {length}")
+        self.caches, self.length = {name: cache[:, :, :length] for name, cache in self.caches.items()}, length
+
+    def copy(self) -> Text:
+        """Return another text that begins with this one, and that goes on by itself."""
+        caches = {name: cache.copy() for name, cache in self.caches.items()}
+        return replace(self, callee=self.model._callee(), caches=caches)
 
 
 def _up_to(row: list[int], ends: Collection[int]) -> list[int]:

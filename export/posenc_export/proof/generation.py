@@ -98,7 +98,7 @@ def _continues(writer: TokenWriter, generation: Generation) -> bool:
     encoded, ids, mask = _begun(writer, generation)
     ids = np.concatenate([ids, np.array([tokens[:-1]], np.int64)], 1)
     mask = np.concatenate([mask, np.ones((1, len(tokens) - 1), np.int64)], 1)
-    logits = _read(writer.decoder, ids, mask, {**encoded, **_empty_caches(writer.decoder.inputs, 1)})["logits"]
+    logits = read_tokens(writer.decoder, ids, mask, {**encoded, **empty_caches(writer.decoder.inputs, 1)})["logits"]
     picked = np.asarray(logits)[0, -len(tokens) :].astype(np.float32).argmax(-1)
     return bool((picked == tokens).all())
 
@@ -182,11 +182,11 @@ def steps(
 ) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
     encoded, ids, mask = _begun(writer, generation)
-    feeds = _empty_caches(writer.decoder.inputs, len(generation.prompts))
+    feeds = empty_caches(writer.decoder.inputs, len(generation.prompts))
     for step in range(count):
-        outputs = _read(writer.decoder, ids, mask, {**encoded, **feeds})
+        outputs = read_tokens(writer.decoder, ids, mask, {**encoded, **feeds})
         yield np.asarray(outputs["logits"])[:, -1]
-        feeds = {name: outputs[name.replace("past_key_values", "present")] for name in feeds}
+        feeds = presents(outputs, feeds)
         ids = np.array([[row[step]] for row in rows], np.int64)
         mask = np.concatenate([mask, np.ones_like(ids)], 1)
 
@@ -200,11 +200,16 @@ def _begun(writer: TokenWriter, generation: Generation) -> tuple[dict[str, Array
     return _encoded(writer.encoder, prompts), ids, np.ones_like(ids)
 
 
-def _read(decoder: Callee, ids: Array, mask: Array, beside: Feeds) -> Mapping[str, Array]:
+def read_tokens(decoder: Callee, ids: Array, mask: Array, beside: Feeds) -> Mapping[str, Array]:
     """Call a decoder with ids that follow what its caches have; the mask is that of all tokens, (batch, past + seq)."""
     positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
     given = {"input_ids": ids, "attention_mask": mask, "position_ids": _in_rows(positions, decoder), **beside}
     return decoder.call(_taken(decoder, given))
+
+
+def presents(outputs: Mapping[str, Array], caches: Feeds) -> dict[str, Array]:
+    """Return the keys and values that a call gave, by the names under which they go into the next one."""
+    return {name: outputs[name.replace("past_key_values", "present")] for name in caches}
 
 
 def _in_rows(positions: Array, decoder: Callee) -> Array:
@@ -245,7 +250,7 @@ def _taken(callee: Callee, given: Feeds) -> dict[str, Array]:
     return {port.name: given[port.name] for port in callee.inputs if port.name in given}
 
 
-def _empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
+def empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
     """Return caches of no token, by the names of their inputs."""
     return {
         port.name: np.zeros((batch, port.axes[1].size or 1, 0, port.axes[3].size or 1), numpy_dtype(port.dtype))

@@ -25,6 +25,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.caches_in_place import CachesInPlace
 from posenc_export.proof.exporter.options import ExportOptions, check_options
+from posenc_export.proof.runtimes import RunFailed
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_models import ModelFolder
 
@@ -232,6 +233,26 @@ def test_a_model_writes_its_texts_in_place(bundle: Path, once: Once) -> None:
     with ThreadPoolExecutor(2) as pool:
         written = list(pool.map(lambda prompt: model.generate(prompt, max_new_tokens=40), prompts))
     assert written == [plain.generate(prompt, max_new_tokens=40) for prompt in prompts]
+
+
+@pytest.mark.exhaustive
+def test_a_text_in_place_is_rewound_and_copied(bundle: Path, once: Once) -> None:
+    """A copy keeps its rows when the text that it was made of writes others into the same buffer."""
+    model, plain = load(bundle), load(once("a plain llama", lambda folder: write_plain(folder, once)) / "plain")
+    texts = [each.begin() for each in (model, plain)]
+    first, expected = (text.read([5, 9, 2, 7, 7, 1]) for text in texts)
+    assert np.abs(first - expected).max() < 1e-5
+    copies = [text.copy() for text in texts]
+    for text in texts:
+        text.rewind(2)
+    for some in (texts, copies, texts, copies):
+        given, right = (text.read([3, 8, 8]) for text in some)
+        assert np.abs(given - right).max() < 1e-5
+    assert len(copies[0]) == 12
+    with pytest.raises(RunFailed):
+        texts[0].read([5] * 9000)
+    assert len(texts[0]) == 8
+    assert np.abs(texts[0].read([6]) - texts[1].read([6])).max() < 1e-5
 
 
 def write_plain(folder: Path, once: Once) -> None:

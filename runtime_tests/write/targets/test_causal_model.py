@@ -13,8 +13,11 @@ import pytest
 import posenc_export
 from helpers import toy_decoder
 from helpers.shared import DATA, Once
-from helpers.toy_decoder import VOCABULARY, written
+from helpers.toy_decoder import POSITIONS, VOCABULARY, written
+from posenc.ports import Array
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.causal_model import Text
+from posenc_export.proof.runtimes import RunFailed
 
 PROMPTS = ([3, 4, 9], [1], [7, 7, 7, 2, 10])
 LOADED = """
@@ -51,6 +54,58 @@ def test_a_token_that_ends_a_text_is_its_last(bundle: Path) -> None:
     assert len(cut[0]) <= 4
     assert model.generate(PROMPTS[0], 12, eos_token_id=end) == cut[0]
     assert model.generate(PROMPTS, 12, eos_token_id=[end]) == cut
+
+
+def continued(text: Text, logits: Array, count: int) -> list[int]:
+    """What a text goes on with: the likeliest token each time."""
+    tokens: list[int] = []
+    for _ in range(count):
+        tokens.append(int(logits[-1].argmax()))
+        logits = text.read(tokens[-1:])
+    return tokens
+
+
+def test_a_text_is_continued_rewound_and_copied(bundle: Path) -> None:
+    model, (prompt, *_) = posenc_export.load(bundle), PROMPTS
+    text = model.begin()
+    assert len(text) == 0
+    assert continued(text, text.read(prompt), 6) == written(prompt, 6)
+    assert len(text) == len(prompt) + 6
+    other = text.copy()
+    text.rewind(2)
+    assert continued(text, text.read([5, 1]), 6) == written([*prompt[:2], 5, 1], 6)
+    # the copy goes on where it was
+    longer = [*prompt, *written(prompt, 6), 8]
+    assert continued(other, other.read([8]), 6) == written(longer, 6)
+    text.rewind(0)
+    assert continued(text, text.read(np.array(prompt)), 6) == written(prompt, 6)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        ([], "ids must be a list of tokens, or a list of such lists, got []"),
+        ([1, VOCABULARY], "ids must be whole numbers in 0..10, got 11"),
+        ([[1], [2]], "a text is read alone: give a list of tokens, got 2 lists"),
+        ([1] * POSITIONS, "idx=32 must be within"),
+    ],
+)
+def test_a_text_that_refuses_a_call_is_what_it_was(bundle: Path, ids: Any, text: str) -> None:
+    model, (prompt, *_) = posenc_export.load(bundle), PROMPTS
+    read = model.begin()
+    logits = read.read(prompt)
+    with pytest.raises((ValueError, RunFailed), match=re.escape(text)):
+        read.read(ids)
+    assert len(read) == len(prompt)
+    assert continued(read, logits, 6) == written(prompt, 6)
+
+
+@pytest.mark.parametrize("length", [-1, 4])
+def test_a_text_is_rewound_to_tokens_that_it_has(bundle: Path, length: int) -> None:
+    text = posenc_export.load(bundle).begin()
+    text.read(PROMPTS[0])
+    with pytest.raises(ValueError, match=f"^length must be from 0 to 3, the tokens that were read, got {length}$"):
+        text.rewind(length)
 
 
 def test_neither_torch_nor_transformers_is_loaded(bundle: Path) -> None:
