@@ -22,9 +22,12 @@ from helpers.shared import Cli, Once
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import ExportFailed
+from posenc_export.proof.exporter import ExportOptions
+from posenc_export.proof.exporter.settings import split
 from posenc_export.proof.generation import Callee, TokenWriter, precision_cost
 from posenc_export.write.formats.onnx.quantized import compute_in, note_of_blocks, store_in_blocks
 from posenc_export.write.inputs.ports import parse_ports
+from posenc_models import ModelFolder
 from posenc_models.whole import BITS, Quantize, blocks_of
 from posenc_models.whole.quantized import round_inputs, round_linear
 
@@ -185,6 +188,23 @@ def test_at_accuracy_level_4_a_kernel_rounds_as_the_layer_that_rounds_what_goes_
     compute_in(written, 1)
     (in_floats,) = onnxruntime.InferenceSession(written.SerializeToString()).run(None, {"x": x})
     assert np.abs(in_floats - exact).max() <= 16 * np.finfo(np.float32).eps * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(
+    ("quantize", "given", "level"),
+    [
+        ("int4", {"attention_op": "microsoft"}, 4),
+        ("int4", {"attention_op": "microsoft", "accuracy_level": 1}, 1),
+        ("int4", {"attention_op": "onnx"}, 1),
+        ("int4", {"accuracy_level": 4}, 4),
+        (None, {"attention_op": "microsoft"}, 1),
+    ],
+)
+def test_level_4_is_the_default_where_onnx_runtime_alone_loads_the_file(
+    once: Once, quantize: Quantize | None, given: dict[str, object], level: int
+) -> None:
+    folder = ModelFolder.load(str(once("model-llama", MODELS["llama"].save)), quantize=quantize)
+    assert split(given, None, ExportOptions(), folder).options.accuracy_level == level
 
 
 def test_an_accuracy_level_is_for_weights_in_blocks(once: Once, cli: Cli) -> None:

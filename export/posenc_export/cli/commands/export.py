@@ -68,8 +68,7 @@ if TYPE_CHECKING:
     number(
         "--accuracy-level",
         "With --quantize: 4 rounds what goes into products to 8 bits, too, which makes steps faster; 1 computes in "
-        "floats.  [default: 1]",
-        1,
+        "floats.  [default: 4 with --attention-op microsoft, otherwise 1]",
         end=4,
     ),
     switch("--last-logits", "Let a decoder give the logits of the last token alone: long prompts take less memory."),

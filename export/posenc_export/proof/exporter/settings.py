@@ -20,6 +20,8 @@ from posenc_models import ModelConfig, ModelFolder, read_config
 Options = TypeVar("Options")
 WHOLE_FORMATS = ("onnx",)
 """What a whole model is written as, unless somebody says otherwise."""
+ONNX_RUNTIME = "microsoft"
+"""The operator of attention that ONNX Runtime alone has."""
 MAX_ROWS = 2**22
 """Rows of a table beyond which somebody has to ask for it."""
 
@@ -47,7 +49,8 @@ def split(
     """Return each setting where it belongs: by its name a field of the spec or of the options, else a parameter.
 
     For a model's config, where nothing else is said, the mode is one that its scheme has, and a table has as many rows
-    as the model has positions.
+    as the model has positions. Products with weights in blocks are computed at accuracy level 4 where the file is for
+    ONNX Runtime alone.
     """
     settings = _renamed(settings)
     of_spec, of_options, of_validation = (
@@ -59,6 +62,12 @@ def split(
         of_spec = {"mode": "dynamic", "max_len": source.length, **of_spec}
     if isinstance(source, ModelFolder) and options == ExportOptions():
         of_options = {"formats": WHOLE_FORMATS, **of_options}
+    level = of_options.pop("accuracy_level", None)
+    if isinstance(source, ModelFolder) and source.quantize and of_options.get("attention_op") == ONNX_RUNTIME:
+        # such a file is for ONNX Runtime alone, whose kernel at level 4 takes half the time
+        level = level or 4
+    if level is not None:
+        of_options["accuracy_level"] = level
     if spec is None and isinstance(source, ModelConfig):
         of_spec = {**_mode(source), **of_spec}
         # only a table needs to know how many rows the model has
