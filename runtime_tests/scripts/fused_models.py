@@ -5,7 +5,7 @@ python runtime_tests/scripts/fused_models.py llama gemma2   for these alone
 python runtime_tests/scripts/fused_models.py --keep FILE    goes on with what FILE has, and keeps the rest there
 python runtime_tests/scripts/fused_models.py --write        puts the table into docs/reference/measured/models.md
 
-Each model is captured once and written twice. It takes half an hour on two cores.
+Each model is captured once and written twice; then `posenc export` proves it, with its tokens. It takes two hours.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ from posenc_export.common.errors import BadInput, ExportFailed
 from posenc_export.common.markdown import table
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_models import ModelFolder
+from scripts.model_folders import measure
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 COUNTS = re.compile(r"GroupQueryAttention computes (\d+) of (\d+)")
-HEAD = ("model", "attentions in one operator", "rotations", "also", "nodes before", "nodes", "largest difference")
+HEAD = (
+    *("model", "attentions in one operator", "rotations", "also", "nodes before", "nodes", "largest difference"),
+    *("verdict", "tokens"),
+)
 
 
 def measured(small: Small, folder: Path) -> tuple[str, ...] | None:
@@ -50,11 +54,13 @@ def measured(small: Small, folder: Path) -> tuple[str, ...] | None:
         why = error.message.removeprefix("--attention-op microsoft: ").removesuffix("; leave it out")
         if isinstance(error, ExportFailed):
             why = "torch.onnx cannot write it, and the older exporter's graph stays as it is"
-        return small.title, "none", "", why.rpartition("operators: ")[2], "", "", ""
+        return small.title, "none", "", why.rpartition("operators: ")[2], "", "", "", "", ""
     operators = pair.operators()
     (fused, count) = next(match.groups() for note in pair.notes if (match := COUNTS.match(note)))
     apart = max(pair.differences().values())
     before = len(read_onnx(pair.plain).graph.node)
+    (folder / "proved").mkdir()
+    proved = measure(small, folder / "proved", "--attention-op", "microsoft")
     return (
         small.title,
         f"{fused} of {count}",
@@ -63,6 +69,8 @@ def measured(small: Small, folder: Path) -> tuple[str, ...] | None:
         str(before),
         str(sum(operators.values())),
         f"{apart:.1e}",
+        f"{proved.verdict}{': ' * bool(proved.why)}{proved.why[:120]}",
+        "equal" if proved.tokens and proved.generate else "differ",
     )
 
 
@@ -108,10 +116,12 @@ def main() -> None:
     found = [row for row in rows.values() if row is not None]
     whole = sum(row[1] != "none" and len({*row[1].split(" of ")}) == 1 for row in found)
     some = sum(row[1] != "none" for row in found)
+    certified = sum(row[-2:] == ("certified", "equal") for row in map(tuple, found))
     text = (
         f"Measured on {datetime.date.today().isoformat()} with transformers {version('transformers')}, torch "
         f"{version('torch')}, onnxruntime {onnxruntime.__version__}: of {len(found)} decoders, {some} have "
-        f"GroupQueryAttention, {whole} of them in every layer.\n\n{table(HEAD, found)}\n"
+        f"GroupQueryAttention, {whole} of them in every layer; {certified} are certified, and write the tokens of eager "
+        f"and of `generate`.\n\n{table(HEAD, found)}\n"
     )
     print(text)
     if options.write:

@@ -97,11 +97,12 @@ def command(words: Sequence[str], folder: Path) -> tuple[int | None, str, str]:
     return process.returncode, out, err
 
 
-def measure(small: Small, folder: Path) -> Measured:
-    """Export a model, and say what came of it."""
+def measure(small: Small, folder: Path, *options: str) -> Measured:
+    """Export a model with more options, and say what came of it."""
     small.save(folder / "model")
     began = time.monotonic()
-    status, out, err = command(["export", "--model", "model", "--runtime", "ort-cpu", "--json", "-o", "bundle"], folder)
+    words = ["export", "--model", "model", "--runtime", "ort-cpu", "--json", "-o", "bundle", *options]
+    status, out, err = command(words, folder)
     seconds = round(time.monotonic() - began, 1)
     task = small.task if small.title not in REFUSED else ""
     if status is None:
