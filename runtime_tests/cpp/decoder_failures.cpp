@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <memory>
 
 #include "failing_memory.hpp"
 #include "toy.hpp"
@@ -43,6 +44,11 @@ Call prefill(Ids ids) {
 }
 Call prefill(Ids ids, Ids lengths) {
   return [=](Decoder& decoder) { return decoder.try_prefill(ids, lengths); };
+}
+/// Reads with the scores of each token; room for them is asked for before anything fails.
+Call scored(Ids ids, std::size_t rows) {
+  const auto room = std::make_shared<std::vector<float>>(rows * static_cast<std::size_t>(Model::input_ids_end));
+  return [=](Decoder& decoder) { return decoder.try_read(ids, *room); };
 }
 Call step(Ids ids) {
   return [=](Decoder& decoder) { return decoder.try_step(ids); };
@@ -110,6 +116,9 @@ std::vector<Named> refusals() {
                          {"reserve of 2^50", reserve(std::int64_t(1) << 50)},
                          {"rewind below 0", rewind(-1)},
                          {"rewind beyond the text", rewind(end + 1)},
+                         {"scores without room", scored(text(3), 2)},
+                         {"scores of no token", scored(Ids{}, 0)},
+                         {"scores of a late wrong id", in_parts(2, scored(changed(text(9), 8, 11), 9))},
                          {"parts of none", in_parts(0, prefill(text(2)))},
                          {"parts below 0", in_parts(-1, prefill(text(2), {1, 1}))}};
   for (const std::int64_t part : {1, 2, 3, 512}) {
@@ -129,6 +138,8 @@ std::vector<Named> calls() {
           {"step of three", step({6, 0, 9})},
           {"prefill", prefill(text(9))},
           {"prefill in parts", in_parts(2, prefill(text(9)))},
+          {"scores", scored(text(9), 9)},
+          {"scores in parts", in_parts(2, scored(text(9), 9))},
           {"prefill of the rest", in_parts(3, prefill(text(end - 5)))},
           {"batch", prefill(text(11), {4, 1, 6})},
           {"batch in parts", in_parts(2, prefill(text(11), {4, 1, 6}))},

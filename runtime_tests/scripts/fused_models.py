@@ -69,7 +69,7 @@ def measured(small: Small, folder: Path) -> tuple[str, ...] | None:
         str(before),
         str(sum(operators.values())),
         f"{apart:.1e}",
-        f"{proved.verdict}{': ' * bool(proved.why)}{proved.why[:120]}",
+        proved.verdict if proved.verdict == "certified" else f"{proved.verdict}: {proved.why[:120]}",
         "equal" if proved.tokens and proved.generate else "differ",
     )
 

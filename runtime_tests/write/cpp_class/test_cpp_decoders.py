@@ -161,6 +161,23 @@ int main(int, char** words) {
   moved.clear();
   moved.prefill({0, 2, 5}, {2, 1});
   std::cout << moved.batch() << " texts\\n";
+  moved.clear();
+  const Ids read{3, 4, 9, 8, 8, 2};
+  std::vector<float> scores(read.size() * 11);
+  moved.part = 1;
+  say(moved.try_read(read, scores));
+  int alike = 0;
+  for (std::size_t i = 0; i < read.size() && moved.length() > 0; ++i) {
+    kept.clear();
+    kept.part = 1;
+    kept.prefill(Ids(read.begin(), read.begin() + static_cast<std::ptrdiff_t>(i) + 1));
+    alike += std::equal(kept.logits().begin(), kept.logits().end(), scores.begin() + static_cast<std::ptrdiff_t>(i) * 11);
+  }
+  std::cout << alike << " rows, " << moved.vocabulary() << " columns\\n";
+  say(moved.try_read(Ids{1, 2}, scores));
+  scores.resize(22);
+  say(moved.try_read(Ids{1, 11}, scores));
+  if (moved.length() > 0) go_on(moved, 3);
   return 0;
 }
 """
@@ -200,6 +217,11 @@ this decoder was moved from: make another
 {first}
 rewind is 10, out of range: expected 0 to 9
 2 texts
+fine
+6 rows, 11 columns
+logits have room for 66 numbers: expected 22, for each id 11
+ids[1] is 11, out of range: expected 0 to 10
+{first}
 """
 
 
@@ -242,6 +264,8 @@ def test_a_decoder_that_gives_the_logits_of_the_last_token_alone_writes_the_same
     toy_decoder.save(tmp_path / "toy", last=True)
     embedded(Bundle.open(tmp_path / "toy", trusted=True), "toy")
     writes_its_texts(tmp_path / "toy", tmp_path)
+    said = run(tmp_path / "misuse", tmp_path / "toy" / "model.onnx").stdout
+    assert said.count("this graph gives the logits of the last token alone: read with prefill or step") == 3
 
 
 def writes_its_texts(bundle: Path, tmp_path: Path) -> None:

@@ -227,20 +227,25 @@ struct Decoder::Impl {
                                    (reserved > past + tokens ? ": reserve less" : "")};
   }
 
-  void keep_logits() {
+  /// Copy rows of the logits that a call gave, of (batch x tokens), as floats.
+  void copy_logits(std::int64_t first, std::int64_t rows, float* to) const {
+    const auto numbers = unsigned_of(rows * vocabulary);
     visit(logits_dtype, [&](auto element) {
       using T = decltype(element);
-      for (std::int64_t row = 0; row < batch; ++row) {
-        const auto last = unsigned_of(((row + 1) * logits_shape[1] - 1) * vocabulary) * sizeof(T);
-        float* to = logits.data() + row * vocabulary;
-        if constexpr (std::is_same_v<T, float>) {
-          std::memcpy(to, all_logits.data() + last, unsigned_of(vocabulary) * sizeof(float));
-        } else {
-          const auto* from = reinterpret_cast<const T*>(all_logits.data() + last);
-          for (std::int64_t i = 0; i < vocabulary; ++i) to[i] = static_cast<float>(value_of(from[i]));
-        }
+      const auto* at = all_logits.data() + unsigned_of(first * vocabulary) * sizeof(T);
+      if constexpr (std::is_same_v<T, float>) {
+        std::memcpy(to, at, numbers * sizeof(float));
+      } else {
+        const auto* from = reinterpret_cast<const T*>(at);
+        for (std::size_t i = 0; i < numbers; ++i) to[i] = static_cast<float>(value_of(from[i]));
       }
     });
+  }
+
+  void keep_logits() {
+    for (std::int64_t row = 0; row < batch; ++row) {
+      copy_logits((row + 1) * logits_shape[1] - 1, 1, logits.data() + row * vocabulary);
+    }
   }
 
   /// Run the graph on the next tokens of every text: (batch, tokens).
@@ -269,8 +274,9 @@ struct Decoder::Impl {
     return {};
   }
 
-  /// Run the graph on the tokens, a part after another, and keep the logits of the last.
-  Status run_in_parts(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once) {
+  /// Run the graph on the tokens, a part after another, and keep the logits of the last; those of one text's every token
+  /// go to `each`, if there is room in it.
+  Status run_in_parts(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once, Span<float> each) {
     // Where tokens have been read, there is room for their logits: these are not lost.
     if (!logits.grow(product(unsigned_of(batch), unsigned_of(vocabulary)))) return no_memory(tokens);
     // In place, several texts are read at once where nothing is cached, and a token at a time behind it.
@@ -288,6 +294,7 @@ struct Decoder::Impl {
       }
       auto status = run(of_part, size);
       if (!status.ok()) return status;
+      if (!each.empty()) copy_logits(0, size, each.data() + first * vocabulary);
     }
     keep_logits();
     has_logits = true;
@@ -295,9 +302,9 @@ struct Decoder::Impl {
   }
 
   /// Read tokens that have been checked: all of them, or, where memory or the runtime fails, none.
-  Status read(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once) noexcept {
+  Status read(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once, Span<float> each = {}) noexcept {
     const auto before = past;
-    auto status = detail::guarded([&] { return run_in_parts(ids, tokens, at_once); });
+    auto status = detail::guarded([&] { return run_in_parts(ids, tokens, at_once, each); });
     if (!status.ok()) forget(before);
     return status;
   }
@@ -341,7 +348,7 @@ struct Decoder::Impl {
     return refused("prompts have " + std::to_string(sum) + " tokens in all, and there are " + std::to_string(ids) + " ids");
   }
 
-  Status read_prompt(Span<const std::int64_t> ids, std::int64_t at_once) {
+  Status read_prompt(Span<const std::int64_t> ids, std::int64_t at_once, Span<float> each = {}) {
     if (ids.empty()) return refused("a prompt has no token: expected at least one");
     if (batch > 1) return refused("a batch of texts goes on by step: clear it before another prompt");
     const auto tokens = static_cast<std::int64_t>(ids.size());
@@ -353,7 +360,17 @@ struct Decoder::Impl {
       pads.data()[0] = 0;
       batch = 1;
     }
-    return read(ids, tokens, at_once);
+    return read(ids, tokens, at_once, each);
+  }
+
+  Status read_scored(Span<const std::int64_t> ids, std::int64_t at_once, Span<float> each) {
+    if (gives_last_alone) return refused("this graph gives the logits of the last token alone: read with prefill or step");
+    const auto scores = product(ids.size(), unsigned_of(vocabulary));
+    if (each.size() != scores) {
+      return refused("logits have room for " + std::to_string(each.size()) + " numbers: expected " + std::to_string(scores) +
+                     ", for each id " + std::to_string(vocabulary));
+    }
+    return read_prompt(ids, at_once, each);
   }
 
   Status read_prompts(Span<const std::int64_t> ids, Span<const std::int64_t> lengths, std::int64_t at_once) {
@@ -452,6 +469,10 @@ Status Decoder::try_prefill(Span<const std::int64_t> ids, Span<const std::int64_
   return on_graph([&] { return impl_->read_prompts(ids, lengths, part); });
 }
 
+Status Decoder::try_read(Span<const std::int64_t> ids, Span<float> logits) noexcept {
+  return on_graph([&] { return impl_->read_scored(ids, part, logits); });
+}
+
 Status Decoder::try_step(Span<const std::int64_t> ids) noexcept {
   return on_graph([&] { return impl_->step(ids); });
 }
@@ -483,6 +504,7 @@ Span<const float> Decoder::logits() const noexcept {
   if (length() == 0 || !impl_->has_logits) return {};
   return {impl_->logits.data(), unsigned_of(impl_->batch * impl_->vocabulary)};
 }
+std::int64_t Decoder::vocabulary() const noexcept { return impl_ == nullptr ? 0 : impl_->vocabulary; }
 std::int64_t Decoder::batch() const noexcept { return impl_ == nullptr ? 0 : impl_->batch; }
 std::int64_t Decoder::length() const noexcept { return impl_ == nullptr ? 0 : impl_->past; }
 

@@ -47,6 +47,10 @@ class POSENC_API Decoder {
   /// Read the prompts of a batch, one behind the other in `ids`, as long as `lengths` says. Shorter ones are padded on the
   /// left. Refused where tokens have been read: `clear` first.
   Status try_prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) noexcept;
+  /// Read tokens of one text as `try_prefill` does, and write the scores of what follows each of them, row by row:
+  /// (tokens, vocabulary). Where the tokens are the guess of a smaller model, they say which of them hold: `rewind` to those.
+  /// Refused where the graph gives the logits of the last token alone.
+  Status try_read(Span<const std::int64_t> ids, Span<float> logits) noexcept;
   /// Go on by a token in each text of the batch.
   Status try_step(Span<const std::int64_t> ids) noexcept;
   Status try_step(std::int64_t id) noexcept { return try_step(Span<const std::int64_t>(&id, 1)); }
@@ -58,6 +62,8 @@ class POSENC_API Decoder {
   /// The scores of every token to come next, row by row: (batch, vocabulary). Which is taken is the caller's choice. They
   /// stay until the next call that goes well.
   Span<const float> logits() const noexcept;
+  /// How many tokens there are to choose from: columns of `logits`.
+  std::int64_t vocabulary() const noexcept;
   /// Texts of the batch; 0 before anything was read.
   std::int64_t batch() const noexcept;
   /// Tokens that each text has so far, with those that pad it.
@@ -76,6 +82,7 @@ class POSENC_API Decoder {
 #if POSENC_EXCEPTIONS
   void prefill(Span<const std::int64_t> ids) { expect(try_prefill(ids)); }
   void prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) { expect(try_prefill(ids, lengths)); }
+  void read(Span<const std::int64_t> ids, Span<float> logits) { expect(try_read(ids, logits)); }
   void step(Span<const std::int64_t> ids) { expect(try_step(ids)); }
   void step(std::int64_t id) { expect(try_step(id)); }
   void reserve(std::int64_t tokens) { expect(try_reserve(tokens)); }
