@@ -36,7 +36,7 @@ PACKAGES = {
         for name in ("benchmarks", "cuda", "exporter", "runtimes")
     },
     **{f"posenc_export.{name}": f"posenc_export.write.{name}" for name in ("targets", "formats", "cpp")},
-    **{f"posenc_export.{name}": f"posenc_export.show.{name}" for name in ("pages", "plots", "serving", "site")},
+    **{f"posenc_export.{name}": f"posenc_export.show.{name}" for name in ("pages", "plots", "serving")},
     **{f"posenc_export.{name}": f"posenc_export.common.{name}" for name in ("arrays", "errors", "machine", "markdown")},
     "posenc_export.carries": "posenc_export.bundle.carries",
     "posenc_export.reading": "posenc_export.read",

@@ -50,12 +50,21 @@ def test_the_list_of_records_is_that_of_the_schemas() -> None:
         assert all(f"| `{field}` |" in text for field in schema["properties"]), name
 
 
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them: in small letters, hyphens for blanks, no other marks."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?[^)]*\)", text):
         if "://" not in target:
-            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+            place = (ROOT / page).parent / target if target else ROOT / page
+            assert place.exists(), f"{page} links to {target}"
+            assert not anchor or anchor in anchors_of(place), f"{page} links to {target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])

@@ -33,7 +33,6 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
         "posenc_export/proof/web/session.mjs",
     } <= set(names)
     assert {f"posenc_export/proof/web/{name}" for name in ("button.mjs", "onnxruntime-web.LICENSE")} <= set(names)
-    assert {f"posenc_export/show/site/assets/{name}" for name in ("site.css", "site.js", "icon.svg")} <= set(names)
     assert "posenc_export/show/scrolling.css" in names
     assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py"} <= set(names)
     assert {"posenc_models/networks/embedding.py", "posenc_models/config/class_fields.json"} <= set(names)

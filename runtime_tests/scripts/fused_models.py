@@ -120,8 +120,8 @@ def main() -> None:
     text = (
         f"Measured on {datetime.date.today().isoformat()} with transformers {version('transformers')}, torch "
         f"{version('torch')}, onnxruntime {onnxruntime.__version__}: of {len(found)} decoders, {some} have "
-        f"GroupQueryAttention, {whole} of them in every layer; {certified} are certified, and write the tokens of eager "
-        f"and of `generate`.\n\n{table(HEAD, found)}\n"
+        f"GroupQueryAttention, {whole} of them in every layer; {certified} are certified, and write the tokens of "
+        f"eager and of `generate`.\n\n{table(HEAD, found)}\n"
     )
     print(text)
     if options.write:

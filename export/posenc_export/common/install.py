@@ -10,7 +10,6 @@ EXTRAS = {
     "tract": ("tract>=0.23",),
     "mnn": ("mnn>=3.6",),
     "browser": ("playwright>=1.50",),
-    "docs": ("matplotlib>=3.9", "markdown-it-py>=3.0", "pygments>=2.18"),
     "cuda": ("onnxruntime-gpu[cuda,cudnn]>=1.23",),
 }
 """The requirements of each extra, as pyproject.toml has them."""

@@ -171,7 +171,8 @@ int main(int, char** words) {
     kept.clear();
     kept.part = 1;
     kept.prefill(Ids(read.begin(), read.begin() + static_cast<std::ptrdiff_t>(i) + 1));
-    alike += std::equal(kept.logits().begin(), kept.logits().end(), scores.begin() + static_cast<std::ptrdiff_t>(i) * 11);
+    const auto logits = kept.logits();
+    alike += std::equal(logits.begin(), logits.end(), scores.begin() + static_cast<std::ptrdiff_t>(i) * 11);
   }
   std::cout << alike << " rows, " << moved.vocabulary() << " columns\\n";
   say(moved.try_read(Ids{1, 2}, scores));

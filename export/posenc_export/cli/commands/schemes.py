@@ -26,7 +26,7 @@ PICTURES = PlaceOption("--pictures")
     context_settings=SETTINGS,
     short_help="List schemes, with their parameters and defaults.",
     epilog=epilog(
-        ["posenc schemes", "posenc schemes rope", "posenc schemes --site gallery"],
+        ["posenc schemes", "posenc schemes rope"],
         {0: "the list is printed"},
     ),
 )
@@ -35,16 +35,15 @@ PICTURES = PlaceOption("--pictures")
 @switch("--markdown", "Print Markdown, as in docs/reference/schemes.md.")
 @path("--pictures", "Draw each into FOLDER, as in docs/pictures, and print nothing.", "FOLDER")
 @switch("--force", "Replace the files of --pictures that are there.")
-@path("--site", "Write a page for each into FOLDER, with pictures and a search, for a browser.", "FOLDER")
 @guarded
-def schemes(name: str | None, pictures: Path | None, site: Path | None, **values: Any) -> None:
+def schemes(name: str | None, pictures: Path | None, **values: Any) -> None:
     """List the registered schemes, or the one of that NAME, with their parameters and defaults."""
     from posenc.scheme import SCHEMES
     from posenc_export.cli.output.scheme_list import describe, print_schemes
 
     as_json, markdown = values["as_json"], values["markdown"]
-    if sum([as_json, markdown, pictures is not None, site is not None]) > 1:
-        raise BadInput("--json, --markdown, --pictures and --site are ways to show one list: give one of them")
+    if sum([as_json, markdown, pictures is not None]) > 1:
+        raise BadInput("--json, --markdown and --pictures are ways to show one list: give one of them")
     with bad_input():
         chosen = SCHEMES.values() if name is None else [SCHEMES[name]]
     if as_json:
@@ -55,8 +54,6 @@ def schemes(name: str | None, pictures: Path | None, site: Path | None, **values
         click.echo(markdown_of(chosen), nl=False)
     elif pictures is not None:
         draw_all(chosen, pictures, values["force"])
-    elif site is not None:
-        write_gallery(chosen, site)
     else:
         print_schemes(console(), chosen)
 
@@ -74,16 +71,3 @@ def draw_all(chosen: list[Scheme], folder: Path, force: bool) -> None:
         check_picture(file, force, PICTURES)
     for file, scheme in files.items():
         draw_small(scheme, file, force=force, option=PICTURES)
-
-
-def write_gallery(chosen: list[Scheme], folder: Path) -> None:
-    """Write a site with a page for each scheme into a folder, whole or not at all, and say where to begin."""
-    import tempfile
-
-    from posenc_export.cli.output.gallery import site_of
-    from posenc_export.show.site import check_site, write_site
-
-    check_site(folder)
-    with tempfile.TemporaryDirectory() as pictures:
-        write_site(site_of(chosen, Path(pictures)), folder)
-    click.echo(f"{folder / 'index.html'}: open it in a browser, or put the folder on any web server")

@@ -1,4 +1,4 @@
-"""Schemes as Markdown, on one page or a page each: formulas, pictures, forms, formats, parameters and commands."""
+"""Schemes as Markdown, on one page: formulas, pictures, forms, formats, parameters and commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from posenc_export.write.formats import FORMATS
 HEAD = """# Schemes
 
 For those who look up an encoding: its formula, a picture, its parameters, and the formats that it can be written in.
-`posenc schemes --site FOLDER` writes the same as a gallery for a browser, a page for each scheme, with a search.
 
 Made by `posenc schemes --markdown > docs/reference/schemes.md`, and the pictures, of the first sample of each scheme,
 by `posenc schemes --pictures docs/pictures --force`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
@@ -31,29 +30,12 @@ FORMS = """A scheme has every form and format that is not ruled out under its na
 (computed, for any length), in float32, float16, bfloat16 and float64.
 """
 SHARED = "Parameters of rope types"
+SHARED_LINK = "#parameters-of-rope-types"
 ByMode = Mapping[Mode, Encoding]
 """The smallest sample of a scheme, baked and dynamic, if it has these forms."""
 MAX_LEN = 70
 FEW = 3
 """So many samples stand in one line; more are listed."""
-
-
-@dataclass(frozen=True)
-class Links:
-    """Where the text of a scheme leads.
-
-    Args:
-        scheme: The link to a scheme, with {} for its name.
-        picture: The link to its picture.
-        shared: The link to the parameters that several schemes take.
-    """
-
-    scheme: str = "#{}"
-    picture: str = "../pictures/{}.png"
-    shared: str = "#parameters-of-rope-types"
-
-
-ONE_PAGE = Links()
 
 
 @dataclass(frozen=True)
@@ -87,9 +69,9 @@ def markdown_of(chosen: list[Scheme]) -> str:
     """Return docs/reference/schemes.md: contents by kind, a section a scheme, and the parameters that several share."""
     of_list = listed(chosen)
     parts = [HEAD + FORMS]
-    parts += [_contents(of_list.by_kind), overview(of_list, chosen)] if len(chosen) > 1 else []
-    parts += [section(scheme, of_list) for scheme in of_list.schemes]
-    return "\n".join([*parts, *([shared_section(of_list)] if of_list.shared else [])])
+    parts += [_contents(of_list.by_kind), _overview(of_list, chosen)] if len(chosen) > 1 else []
+    parts += [_section(scheme, of_list) for scheme in of_list.schemes]
+    return "\n".join([*parts, *([_shared_section(of_list)] if of_list.shared else [])])
 
 
 def _by_mode(scheme: Scheme) -> ByMode:
@@ -107,7 +89,7 @@ def _contents(by_kind: Mapping[str, list[Scheme]]) -> str:
     return "\n".join(lines)
 
 
-def overview(of_list: Listed, chosen: Iterable[Scheme], links: Links = ONE_PAGE) -> str:
+def _overview(of_list: Listed, chosen: Iterable[Scheme]) -> str:
     """Return the table of formats and modes that each scheme has; schemes that have the same share a row."""
     names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
     # by the cells of a row, the schemes that have them
@@ -116,7 +98,7 @@ def overview(of_list: Listed, chosen: Iterable[Scheme], links: Links = ONE_PAGE)
         by_mode = of_list.encodings[scheme.name]
         modes = (by_mode.keys() - _reasons(scheme, by_mode, name).keys() for name in names)
         cells = tuple(", ".join(sorted(there)) or "no" for there in modes)
-        rows.setdefault(cells, []).append(f"[{scheme.name}]({links.scheme.format(scheme.name)})")
+        rows.setdefault(cells, []).append(f"[{scheme.name}](#{scheme.name})")
     return table(("scheme", *names), [(", ".join(alike), *cells) for cells, alike in rows.items()]) + "\n"
 
 
@@ -131,23 +113,23 @@ def _shared(chosen: Iterable[Scheme]) -> dict[str, Parameter]:
     return {name: parameters[0] for name, parameters in takers.items() if len(parameters) > 1}
 
 
-def shared_section(of_list: Listed, level: str = "##") -> str:
+def _shared_section(of_list: Listed) -> str:
     """Return the parameters that several schemes take, under a heading."""
     parameters = _table(of_list.shared.values())
-    return f"{level} {SHARED}\n\nThe types that take a parameter stand behind it.\n\n{parameters}\n"
+    return f"## {SHARED}\n\nThe types that take a parameter stand behind it.\n\n{parameters}\n"
 
 
 # ---- a scheme --------------------------------------------------------------------------------------------------------
 
 
-def section(scheme: Scheme, of_list: Listed, links: Links = ONE_PAGE, level: str = "##") -> str:
+def _section(scheme: Scheme, of_list: Listed) -> str:
     """Return all that is said of a scheme, under a heading of its name."""
     own = [parameter for name, parameter in scheme.parameters.items() if name not in of_list.shared]
-    parts = [f"{level} {scheme.name}", scheme.summary, *([f"    {scheme.formula}"] if scheme.formula else [])]
-    parts.append(f"![Heat map of {scheme.name}]({links.picture.format(scheme.name)})")
+    parts = [f"## {scheme.name}", scheme.summary, *([f"    {scheme.formula}"] if scheme.formula else [])]
+    parts.append(f"![Heat map of {scheme.name}](../pictures/{scheme.name}.png)")
     parts += ["\n".join(_facts(scheme, of_list.encodings[scheme.name])), _commands(scheme), _table(own)]
     if len(own) < len(scheme.parameters):
-        parts.append(f"It takes the [{SHARED.lower()}]({links.shared}), too.")
+        parts.append(f"It takes the [{SHARED.lower()}]({SHARED_LINK}), too.")
     return "\n\n".join([*parts, _samples(scheme)]) + "\n"
 
 
