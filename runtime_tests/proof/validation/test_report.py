@@ -20,7 +20,7 @@ from posenc_export.proof.cuda.plan import plans
 from posenc_export.proof.cuda.prove import CudaProof
 from posenc_export.proof.judging.verdict import Verdict
 from posenc_export.proof.report.printed import as_text, lines_above, lines_below
-from posenc_export.proof.report.report import headline, not_run, report_markdown
+from posenc_export.proof.report.report import headline, not_run, read_from, report_markdown
 from posenc_export.proof.runtimes import RUNTIMES
 
 
@@ -149,6 +149,18 @@ def test_the_headline_says_how_much_was_proved(manifest: Manifest) -> None:
         ([one, wrong, skipped], f"FAILED: 1 of 2 checks; agrees on 1 runtime{end}"),
     ):
         assert headline(manifest, verdicts) == words
+
+
+def test_parameters_are_said_by_the_place_in_the_config_that_they_have(manifest: Manifest) -> None:
+    params = {"head_dim": 128, "rope_theta": 500000.0, "rope_type": "yarn", "factor": 4.0, "rotary_dim": 64}
+    origin = {
+        **{"config": "config.json", "rope_type": "rope_scaling.type", "head_dim": "head_dim"},
+        **{"rope_theta": "rope_theta", "factor": "rope_scaling.factor", "rotary_dim": "rotary_pct 0.5 of head_dim 128"},
+    }
+    assert read_from(replace(manifest, params=params, origin=origin)) == (
+        "read from config.json: rope_type yarn (rope_scaling.type), head_dim 128, rope_theta 500000.0, "
+        "rotary_dim 64 (rotary_pct 0.5 of head_dim 128); of rope_scaling: factor 4.0"
+    )
 
 
 def test_the_legend_explains_the_checks_of_the_report_and_the_columns(manifest: Manifest) -> None:

@@ -136,12 +136,21 @@ def read_from(manifest: Manifest) -> str:
     offset = counted_from(manifest.inputs) or 0
     fields = {"positions": manifest.positions, "position_offset": offset, "mode": manifest.mode}
     params = {**manifest.params, **fields, "max_len": manifest.max_len}
-    read = (f"{k} {_shown(params[k])} ({where})" for k, where in manifest.origin.items() if k in params)
+    # by the place in the config: "", a section as rope_scaling, or a key of another name
+    places: dict[str, list[str]] = {"": []}
+    for name, where in manifest.origin.items():
+        if name in params:
+            section, _, key = where.rpartition(".")
+            shown = f"{name} {_shown(params[name])}"
+            is_key = key == name and " " not in where
+            places.setdefault(section if is_key else "", []).append(shown if is_key else f"{shown} ({where})")
+    read = ", ".join(places.pop(""))
+    parts = [*([read] if read else []), *(f"of {section}: {', '.join(some)}" for section, some in places.items())]
     unused = f"; not used: {manifest.origin['not used']}" if "not used" in manifest.origin else ""
     unread = f"; not read: {manifest.origin['not read']}" if "not read" in manifest.origin else ""
     still = manifest.origin.get("without rotation")
     unrotated = f"; {still} do{'' if ',' in still else 'es'} not rotate" if still else ""
-    return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}{unread}{unrotated}"
+    return f"read from {manifest.origin['config']}: {'; '.join(parts)}{unused}{unread}{unrotated}"
 
 
 def _shown(value: object) -> object:
