@@ -41,6 +41,8 @@ FOREIGN_CODE = re.compile(
     r"|custom_pipelines|custom_generate"
 )
 """Keys of configs that have transformers load code or weights from elsewhere."""
+PROCESSOR = "preprocessor_config.json"
+"""What says the size of images, where a config does not."""
 ADAPTER, MODULES = "adapter_config.json", "modules.json"
 
 
@@ -97,6 +99,20 @@ class Contents:
             return sum(tensor.size for tensor in self.tensors)
         said = str(self.config.get("dtype") or self.config.get("torch_dtype") or "float32")
         return self.bytes // (2 if said in ("float16", "bfloat16") else 4)
+
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        """The height and the width to which the processor beside the model brings images; None where it says none."""
+        file = self.companions.get(PROCESSOR)
+        said = read_json(file) if file is not None else {}
+        if not isinstance(said, Mapping):
+            return None
+        size = said.get("crop_size") if said.get("do_center_crop") else said.get("size")
+        if isinstance(size, int):
+            return size, size
+        sides = [size.get(side) for side in ("height", "width")] if isinstance(size, Mapping) else []
+        whole = [side for side in sides if isinstance(side, int) and side > 0]
+        return (whole[0], whole[1]) if len(whole) == 2 else None
 
     @property
     def largest_experts(self) -> int:

@@ -16,7 +16,7 @@ from posenc.memory import free_memory
 from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
-from posenc_models.whole.contents import Contents, look
+from posenc_models.whole.contents import PROCESSOR, Contents, look
 from posenc_models.whole.heads import has_headless, is_headless
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
@@ -28,6 +28,7 @@ from posenc_models.whole.tasks import (
     PARTS,
     READS,
     TASKS,
+    X_VECTOR,
     Task,
     all_tasks,
     architecture_of,
@@ -288,7 +289,8 @@ class ModelFolder:
 
         whole = model if of is None else of
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
-        filled = _ports(whole, self.dtype, inputs, inspect.signature(model.forward).parameters)
+        takes = inspect.signature(model.forward).parameters
+        filled = _ports(whole, self.dtype, inputs, takes, self.contents.image_size)
         module = EncoderCall(model, list(filled), tuple(outputs.values()))
 
         def call(*tensors: Tensor) -> Any:
@@ -404,7 +406,7 @@ def _is_model(said: object) -> bool:
 
 def _check_stacks(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a model has an encoder and a decoder, and the task is for one graph, or vice versa."""
-    if task.half or (config.get("is_encoder_decoder") is True) is bool(task.encoder):
+    if task.half or task.fits(config) or (config.get("is_encoder_decoder") is True) is bool(task.encoder):
         return
     have = "has an encoder and a decoder" if not task.encoder else "has no encoder with a decoder behind it"
     raise ValueError(f"{architecture_of(config)} {have}: it is no model for {task.name}")
@@ -756,15 +758,23 @@ def _begin(model: Any) -> int:
     return next((token for token in said if isinstance(token, int)), 0)
 
 
-def _ports(model: Any, dtype: DType, inputs: Mapping[str, str], takes: Container[str]) -> dict[str, str]:
-    """Return the rest of the text of each port that goes in."""
-    said = _said(model)
+def _ports(
+    model: Any,
+    dtype: DType,
+    inputs: Mapping[str, str],
+    takes: Container[str],
+    image_size: tuple[int, int] | None = None,
+) -> dict[str, str]:
+    """Return the rest of the text of each port that goes in; images have the size that a processor says, if it must."""
+    said = {"image_size": image_size, **_said(model)}
     inputs = {name: text.replace("float32[", f"{TORCH_NAMES[dtype]}[") for name, text in inputs.items()}
     for name, text in inputs.items():
         keys = {"height": said.get("image_size"), "width": said.get("image_size"), **DEFAULTS, **said}
         lacking = [key for key in _names_in(text) if name in takes and keys.get(key) is None]
         if lacking:
-            key = "image_size" if lacking[0] in ("height", "width") else lacking[0]
+            key = lacking[0]
+            if key in ("height", "width"):
+                key = f"image_size, and no {PROCESSOR} beside it a height and a width"
             raise ValueError(f"{type(model).__name__} is not exported: its config says no {key}, which {name} has")
     filled = {name: _filled(text, said, _positions(said)) for name, text in inputs.items() if name in takes}
     return {name: text for name, text in filled.items() if text}
@@ -794,6 +804,8 @@ def _said(model: Any) -> dict[str, Any]:
 def _receptive_field(config: Mapping[str, Any]) -> int:
     """Return how many samples the first output of a stack of convolutions depends on; SEW squeezes several into one."""
     field: int = config.get("squeeze_factor", 1)
+    if architecture_of(config).endswith(X_VECTOR):  # a network of delays stands behind, and the deviation of two places
+        field += 1 + sum((k - 1) * step for k, step in zip(config["tdnn_kernel"], config["tdnn_dilation"], strict=True))
     for kernel, stride in zip(reversed(config["conv_kernel"]), reversed(config["conv_stride"]), strict=True):
         field = (field - 1) * stride + kernel
     return field

@@ -56,6 +56,18 @@ def has_headless(name: str, config: Mapping[str, Any], main: str) -> bool:
     return len(around) == 1 and is_apart and in_modules
 
 
+def main_input(config: Mapping[str, Any], name: str) -> str:
+    """Return the first argument of a class's `forward`, which is what it looks at; "" where its code is not known.
+
+    Args:
+        config: what its config.json says.
+        name: the class.
+    """
+    kind = config.get("model_type")
+    forward = _forward(_classes(kind), name) if isinstance(kind, str) else None
+    return next(iter(_arguments(forward)[1:]), "") if forward is not None else ""
+
+
 def is_headless(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether AutoModel has this very class for the type of a config."""
     return class_of("AutoModel", config["model_type"]) == name

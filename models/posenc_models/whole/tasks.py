@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from posenc_models.whole.heads import main_input
+
 TEXT = {
     "input_ids": "int64[batch_size, seq] < {vocab_size}",
     "attention_mask": "int64[batch_size, seq] mask",
@@ -28,7 +30,11 @@ ENCODED = {
 """What goes into a decoder that an encoder belongs to: of `cached` states it has the keys and values already."""
 IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}]"}
 FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
+SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
+"""What goes into a model that looks at features of a sound as at an image: the one or the other."""
 SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
+CHOICES = {name: port.replace("seq", "num_choices, seq", 1) for name, port in TEXT.items()}
+"""What goes into a model that chooses among texts: each text has so many choices."""
 PAIRS = {
     "input_ids": "int64[text_batch_size:batch, seq] < {vocab_size}",
     "pixel_values": "float32[image_batch_size:batch, {num_channels}, {height}, {width}]",
@@ -47,7 +53,10 @@ SECTIONS = ("mrope_section", "xdrope_section")
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
-IMAGE_CLASSIFICATION = "ForImageClassification"
+IMAGE_CLASSIFICATION, SEGMENTATION = "ForImageClassification", "ForSemanticSegmentation"
+SEEN = (IMAGE_CLASSIFICATION, SEGMENTATION)
+"""How the names of classes end that look at images, whatever else their configs say."""
+X_VECTOR = "ForXVector"
 CONDITIONAL_GENERATION = "ForConditionalGeneration"
 """How the names of models end that write text about images or sounds."""
 
@@ -87,7 +96,10 @@ class Task:
         """Return whether a model with this config can be one for the task."""
         if self.half:
             return bool(self.ends_of(architecture_of(config)))
-        return self.kind == _kind_of(config) and bool(self.encoder) == (config.get("is_encoder_decoder") is True)
+        kind = _kind_of(config)
+        # DETR says that it has both, and answers to an image in one call
+        two = kind != "images" and config.get("is_encoder_decoder") is True
+        return self.kind == kind and bool(self.encoder) == two
 
 
 def _kind_of(config: Mapping[str, Any]) -> Kind:
@@ -102,8 +114,10 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
     if "num_mel_bins" in config or "conv_stride" in config:
         return "features" if "num_mel_bins" in config else "sounds"
     # BEiT's has words, too: the codes of patches that it was trained with
-    is_seen = "vocab_size" not in config or architecture_of(config).endswith(IMAGE_CLASSIFICATION)
-    return "images" if "image_size" in config and is_seen else "text"
+    if "vocab_size" in config and not architecture_of(config).endswith(SEEN):
+        return "text"
+    looks = "image_size" in config or main_input(config, architecture_of(config)) == next(iter(IMAGES))
+    return "images" if looks else "text"
 
 
 READS: Mapping[Kind, str] = {
@@ -122,6 +136,8 @@ def what_reads(config: Mapping[str, Any]) -> str:
     kind = _kind_of(config)
     if kind == "text" and "vocab_size" not in config:
         return ""
+    if kind == "images" and READS[kind] not in config:
+        return "models that look at pixel_values"
     stacks = "an encoder, a decoder and " if config.get("is_encoder_decoder") is True else ""
     return f"models with {stacks}{READS[kind]} in config.json"
 
@@ -187,6 +203,68 @@ _ALL = (
         TEXT,
         {"start_logits": "start_logits", "end_logits": "end_logits"},
     ),
+    Task("multiple-choice", "AutoModelForMultipleChoice", ("ForMultipleChoice",), CHOICES),
+    Task("next-sentence-prediction", "AutoModelForNextSentencePrediction", ("ForNextSentencePrediction",), TEXT),
+    Task(
+        "audio-classification",
+        "AutoModelForAudioClassification",
+        ("ForSequenceClassification",),
+        SOUNDS,
+        kind="sounds",
+    ),
+    Task(
+        "audio-classification",
+        "AutoModelForAudioClassification",
+        ("ForAudioClassification",),
+        SPECTRA,
+        kind="features",
+    ),
+    Task(
+        "audio-frame-classification",
+        "AutoModelForAudioFrameClassification",
+        ("ForAudioFrameClassification",),
+        SOUNDS,
+        kind="sounds",
+    ),
+    Task(
+        "audio-xvector",
+        "AutoModelForAudioXVector",
+        (X_VECTOR,),
+        SOUNDS,
+        {"logits": "logits", "embeddings": "embeddings"},
+        kind="sounds",
+    ),
+    Task(
+        "object-detection",
+        "AutoModelForObjectDetection",
+        ("ForObjectDetection",),
+        IMAGES,
+        {"logits": "logits", "pred_boxes": "pred_boxes"},
+        kind="images",
+    ),
+    Task(
+        "semantic-segmentation",
+        "AutoModelForSemanticSegmentation",
+        (SEGMENTATION,),
+        IMAGES,
+        kind="images",
+    ),
+    Task(
+        "depth-estimation",
+        "AutoModelForDepthEstimation",
+        ("ForDepthEstimation",),
+        IMAGES,
+        {"predicted_depth": "predicted_depth"},
+        kind="images",
+    ),
+    Task(
+        "image-to-image",
+        "AutoModelForImageToImage",
+        ("ForImageSuperResolution",),
+        IMAGES,
+        {"reconstruction": "reconstruction"},
+        kind="images",
+    ),
     Task("image-classification", "AutoModelForImageClassification", (IMAGE_CLASSIFICATION,), IMAGES, kind="images"),
     Task("image-feature-extraction", "AutoModel", ("Model",), IMAGES, HIDDEN, kind="images"),
     Task(
@@ -198,6 +276,7 @@ _ALL = (
         kind="pairs",
     ),
     Task("feature-extraction", "AutoModel", ("Model",), SOUNDS, HIDDEN, kind="sounds"),
+    Task("feature-extraction", "AutoModel", ("Model",), SPECTRA, HIDDEN, kind="features"),
     Task("feature-extraction", "AutoModel", ("Model",), TEXT, HIDDEN),
     Task(
         "feature-extraction",

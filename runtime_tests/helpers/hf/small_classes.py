@@ -17,6 +17,7 @@ from typing import Any
 from helpers.hf.surveyed import LACKS, apart
 from posenc_models.config.rope.defaults import DEFAULTS
 from posenc_models.whole.auto_classes import types_of
+from posenc_models.whole.contents import PROCESSOR
 
 SECONDS = 40
 MEMORY = 4 * 2**30
@@ -102,6 +103,10 @@ NO_WIDTHS = (
     ),
 )
 """Parts of keys, by which it is known what a number of a config counts."""
+
+
+PIXELS = 64
+"""The side of an image, where a config says none."""
 
 
 @dataclass(frozen=True)
@@ -295,6 +300,10 @@ def save(name: str, divisor: int, folder: Path) -> str:
     said = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if said.get("architectures") != [name]:  # some classes save a part of theirs
         (folder / "config.json").write_text(json.dumps({**said, "architectures": [name]}), encoding="utf-8")
+    if model.main_input_name == "pixel_values" and "image_size" not in said:
+        # as folders of such models have it
+        processor = {"size": {"height": PIXELS, "width": PIXELS}}
+        (folder / PROCESSOR).write_text(json.dumps(processor), encoding="utf-8")
     return str(said.get("model_type", ""))
 
 

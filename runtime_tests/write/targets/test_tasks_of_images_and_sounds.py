@@ -1,0 +1,86 @@
+"""Tasks of images, sounds and choices: what goes in is known of the class, and small models are proved."""
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+
+import posenc_export
+from helpers.hf.small_classes import save
+from posenc_models import ModelFolder
+from posenc_models.whole.contents import PROCESSOR
+
+CLASSES = {
+    "BertForMultipleChoice": ("multiple-choice", ("input_ids", "attention_mask", "token_type_ids"), ("logits",)),
+    "BertForNextSentencePrediction": (
+        *("next-sentence-prediction", ("input_ids", "attention_mask", "token_type_ids")),
+        ("logits",),
+    ),
+    "HubertForSequenceClassification": ("audio-classification", ("input_values",), ("logits",)),
+    "ASTForAudioClassification": ("audio-classification", ("input_values",), ("logits",)),
+    "ASTModel": ("feature-extraction", ("input_values",), ("last_hidden_state",)),
+    "WavLMForAudioFrameClassification": ("audio-frame-classification", ("input_values",), ("logits",)),
+    "Wav2Vec2ForXVector": ("audio-xvector", ("input_values",), ("logits", "embeddings")),
+    "YolosForObjectDetection": ("object-detection", ("pixel_values",), ("logits", "pred_boxes")),
+    "SegformerForSemanticSegmentation": ("semantic-segmentation", ("pixel_values",), ("logits",)),
+    "Swin2SRForImageSuperResolution": ("image-to-image", ("pixel_values",), ("reconstruction",)),
+}
+"""The task of each class, what goes in, and what comes out."""
+QUICK = ("SegformerForSemanticSegmentation", "BertForMultipleChoice")
+
+
+def saved(name: str, folder: Path) -> Path:
+    save(name, 8, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in CLASSES]
+)
+def test_a_class_has_its_task_and_its_ports(tmp_path: Path, name: str) -> None:
+    model = ModelFolder.load(saved(name, tmp_path))
+    whole = model.build()
+    ports = tuple(port.partition(":")[0] for port in whole.inputs)
+    assert (model.task.name, ports, whole.outputs) == CLASSES[name]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_small_model_is_proved(tmp_path: Path, name: str) -> None:
+    model = ModelFolder.load(saved(name, tmp_path / "model"))
+    settings = {"formats": ("onnx",), "proof": "quick", "runtimes": ("ort-cpu",)}
+    assert posenc_export.export(model, to=tmp_path / "out", **settings).passed
+
+
+SEGFORMER = transformers.SegformerConfig(
+    hidden_sizes=[8, 8, 8, 8], depths=[1] * 4, num_attention_heads=[1] * 4, decoder_hidden_size=8
+)
+
+
+@pytest.mark.parametrize(
+    ("processor", "size"),
+    [
+        ({"size": {"height": 64, "width": 96}}, "64, 96"),
+        (
+            {"size": {"height": 9, "width": 9}, "crop_size": {"height": 32, "width": 32}, "do_center_crop": True},
+            "32, 32",
+        ),
+        ({"size": 32}, "32, 32"),
+        ({"size": {"shortest_edge": 800}}, ""),
+        (None, ""),
+    ],
+)
+def test_images_have_the_size_to_which_the_processor_brings_them(
+    tmp_path: Path, processor: dict[str, object] | None, size: str
+) -> None:
+    transformers.SegformerForSemanticSegmentation(SEGFORMER).save_pretrained(tmp_path)
+    if processor is not None:
+        (tmp_path / PROCESSOR).write_text(json.dumps(processor))
+    model = ModelFolder.load(tmp_path)
+    if size:
+        assert model.build().inputs == (f"pixel_values: float32[batch_size, 3, {size}]",)
+        return
+    text = "its config says no image_size, and no preprocessor_config.json beside it a height and a width"
+    with pytest.raises(ValueError, match=text):
+        model.build()
