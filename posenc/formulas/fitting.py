@@ -23,7 +23,7 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.families import FAMILIES, Family, Traits, is_trained
+from posenc.formulas.families import FAMILIES, Family, Traits, grows, is_trained
 from posenc.parameters import Value
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
@@ -230,6 +230,11 @@ class Form:
     def is_trained(self) -> bool:
         """Whether its numbers follow no formula: whatever is stored is right."""
         return is_trained(self.family, self.name)
+
+    @property
+    def grows(self) -> bool:
+        """Whether its numbers grow with the distance from a query to a key."""
+        return grows(self.family, self.name)
 
     @property
     def distances(self) -> Integers | None:

@@ -41,7 +41,7 @@ def test_a_kernel_gives_its_numbers(kernel: str, dtype: type, queries: int, keys
         numbers[:, ahead] = 0 if later == "zero" else np.nan
     found = of(numbers)
     assert found is not None
-    assert (found.family, found.name, found.scheme) == ("relative", f"kerple {kernel}", "")
+    assert (found.family, found.name, found.scheme) == ("relative", f"kerple {kernel}", "kerple")
     assert found.parameters["heads"] == 4
     within = 0.2 if dtype is np.float16 else 2e-3
     assert np.allclose(found.parameters["r1"], R1, rtol=within)

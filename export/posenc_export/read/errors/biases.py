@@ -23,6 +23,8 @@ from posenc_export.read.values import Array, Position, Run
 
 LAST_KEY = "last_key"
 """The form that counts steps from the last key, whose table has the farthest key first."""
+BY_KEY = ("key", LAST_KEY)
+"""Forms that the place of a key gives alone."""
 SUMS = ("Sub", "Add")
 """Operators that make steps of places of queries and of keys."""
 OFF = 0.05
@@ -178,7 +180,7 @@ def _by_keys(bias: Bias) -> _Turns | None:
     """Return the turns of a bias that the place of a key gives alone."""
     value = bias.at_length.values.get(bias.target)
     is_last = bias.form.name == LAST_KEY
-    if bias.form.name not in ("key", LAST_KEY):
+    if bias.form.name not in BY_KEY:
         return None
     if not isinstance(value, Position) or value.array.shape[-1:] != (LENGTH,):
         return None
@@ -198,7 +200,7 @@ def _places(back: int, last: int, first: int) -> Indices:
 
 def _by_steps(bias: Bias) -> _Turns | None:
     """Return the turns of a bias that the steps from a query to keys give: a node makes them of the places of both."""
-    if bias.form.name not in ("distance", "signed"):
+    if bias.form.name in BY_KEY:
         return None
     for node in path_from(bias.graph, [bias.target]):
         takes_two = node.op_type in SUMS and len(node.inputs) == 2

@@ -116,7 +116,7 @@ class Measuring:
         """
         if named.form.exact is None or named.form.distances is not None:
             return self._by_place(named, limit)
-        if named.form.traits.grows:
+        if named.form.grows:
             return self._of_bias(named, limit)
         if named.sides:
             return self._of_sides(named)
@@ -259,7 +259,7 @@ class Measuring:
 
     def breaks_at(self, named: Named) -> tuple[int, str] | None:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
-        if named.form.traits.grows:
+        if named.form.grows:
             return None  # its errors show what is another's number
         far = self._far_out(named, min(FAR, named.rows or FAR))
         return None if far is None or far.breaks is None else (far.breaks, far.words)
