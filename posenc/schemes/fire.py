@@ -19,7 +19,7 @@ from posenc.formulas.fire import reference
 from posenc.memory import check_room
 from posenc.ports import Array
 from posenc.ranges import check_above, check_at_least
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
 from posenc.weight_files import names_in
@@ -128,8 +128,9 @@ LONGEST = 2048
     formula="bias[h, i, j] = network(log(c |i - j| + 1) / log(c max(i, L) + 1))[h]",
     models=("FIRE",),
     sums=("dynamic", "baked"),
+    not_held={"_learned": DATA},
     samples=(
-        {"heads": 3, "hidden": 8, "threshold": 16.0},
+        {"heads": 3, "hidden": 8, "c": 0.25, "threshold": 16.0},
         {"heads": 2, "hidden": 4, "c": 0.5, "threshold": 6.5, "output": "scores"},
     ),
     unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
