@@ -19,7 +19,11 @@ from posenc.ports import Array, Floats, Integers
 Weights = tuple[Floats, Floats, Floats, Floats]
 """Those of the network: (hidden,), (hidden,), (heads, hidden), (heads,)."""
 FEW = 8
-"""How many keys of a query say which numbers are worth computing."""
+"""How many queries, and keys of each, say which numbers are the nearest."""
+SINGLES = 16
+"""Single numbers that are tried as c, and as L."""
+NEAREST = 2
+"""Pairs of c and L that are computed whole, of each network."""
 EXACT = 1e-6
 """By how much a number may be another short decimal, as a share: what float32 has of it."""
 OF_SMALL = 1e-6
@@ -56,33 +60,31 @@ def shares(query: Integers, key: Integers, c: float, threshold: float) -> Floats
 def fit(seen: Observation) -> Iterator[Guess]:
     """Find the network among what is stored, and c and L among the single numbers there, or products of two of them.
 
-    A few keys say which of these are worth computing. L says nothing in a call whose queries all are beyond it.
+    A few keys say which of these come first. L says nothing in a call whose queries all are beyond it.
     """
     heads, queries, keys = seen.numbers.shape
     if keys < queries or not seen.singles:
         return
-    numbers = seen.numbers.astype(np.float64)
     query, key = np.arange(queries)[:, None] + keys - queries, np.arange(keys)[None]
-    some = np.linspace(0, queries - 1, FEW).astype(int), np.linspace(0, keys - 1, FEW).astype(int)
-    singles = [abs(number) for number in seen.singles if number]
-    products = [a * b for i, a in enumerate(singles) for b in singles[i + 1 :]]
-    ends = dict.fromkeys((*singles, *products))
+    rows, columns = (np.linspace(0, count - 1, FEW).astype(int) for count in (queries, keys))
+    few = seen.numbers.astype(np.float64)[:, rows][:, :, columns]
+    singles = [abs(number) for number in seen.singles if number][:SINGLES]
+    ends = dict.fromkeys((*singles, *(a * b for i, a in enumerate(singles) for b in singles[i + 1 :])))
     for weights in _networks(seen.tables, heads):
-        within = seen.tolerance + _cost(weights, seen.spacing)
+        tried = []
         for c in dict.fromkeys(singles):
             for threshold in ends:
-                few = network(weights, shares(query[some[0]], key[:, some[1]], c, threshold))
-                off = np.abs(few - numbers[:, some[0]][:, :, some[1]])
-                if not np.nanmax(off) <= within * max(1.0, float(np.abs(few).max())):
-                    continue
-                expected = network(weights, shares(query, key, c, threshold))
-                read: dict[str, Value] = {
-                    "heads": heads,
-                    "hidden": len(weights[0]),
-                    "c": shortest(c, EXACT * c),
-                    "threshold": shortest(threshold, EXACT * threshold),
-                }
-                yield Guess(read, expected, tolerance=within)
+                off = np.abs(network(weights, shares(query[rows], key[:, columns], c, threshold)) - few)
+                tried.append((float(np.nanmax(off, initial=0.0)), c, threshold))
+        for _, c, threshold in sorted(tried)[:NEAREST]:
+            read: dict[str, Value] = {
+                "heads": heads,
+                "hidden": len(weights[0]),
+                "c": shortest(c, EXACT * c),
+                "threshold": shortest(threshold, EXACT * threshold),
+            }
+            expected = network(weights, shares(query, key, c, threshold))
+            yield Guess(read, expected, tolerance=seen.tolerance + _cost(weights, seen.spacing))
 
 
 def _cost(weights: Weights, spacing: float) -> float:

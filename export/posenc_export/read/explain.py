@@ -13,6 +13,7 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -33,6 +34,8 @@ FEW = 6
 """Numbers of an observation, and values of a parameter, that are shown."""
 FARTHEST = 2000
 """Nodes that are gone on from a node."""
+CLOSE = 24
+"""Nodes that are gone back from data to those in which positions met them."""
 STORED = 24
 """Stored tensors that are listed."""
 
@@ -120,6 +123,12 @@ def _asked_at(reading: Reading, flow: Flow, node: Meeting) -> tuple[str, list[As
         asked = _of_tensors(reading.asked, after.outputs)
         if asked:
             return f"asked about what {after.node} makes of it", asked
+    for operand in (o for o in node.operands if o is not None and is_data(o.value)):
+        for before in islice(nodes_before(reading.run, operand.tensor, lambda value: True), CLOSE):
+            own = {o.tensor for o in before.operands if o is not None and not (is_data(o.value) and not of_network(o))}
+            asked = _of_tensors(reading.asked, own)
+            if asked:
+                return f"data alone come in here; asked about what met them before, at {before.node}", asked
     return "", []
 
 

@@ -63,6 +63,7 @@ class Errors:
         last_position: the last position that was tried; nothing is said of those beyond.
         is_late: whether time ran out before the last position that was to be tried.
         slope: by how much the largest number grows with each position; 0 where numbers do not grow.
+        power: of the position, by which it grows.
         place: what `positions` are: "position", "distance" of a query and a key, "coordinate" of a grid, or "row".
         grid: how many places the largest grid had along each axis; empty where places are no grid.
         samples: how many samples of sound had these positions; None where calls count tokens.
@@ -78,6 +79,7 @@ class Errors:
     last_position: int | None = None
     is_late: bool = False
     slope: float = 0.0
+    power: float = 1.0
     place: Place = "position"
     grid: tuple[int, ...] = ()
     samples: int | None = None

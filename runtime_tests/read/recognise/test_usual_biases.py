@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import posenc_export
+from helpers.graph_files import exported
 
 HEADS, HIDDEN, WIDTH = 8, 32, 16
 """So many heads that a matrix of a network is a weight like others."""
@@ -28,7 +29,8 @@ class Fire(nn.Module):
         distance = at[:, None] - at[None, :]
         reach = torch.max(at, torch.abs(self.L_multiplier * self.init_L))[:, None]
         share = torch.log(torch.abs(self.c * distance) + 1) / (torch.log(torch.abs(self.c * reach) + 1) + 1e-6)
-        return self.mlp(share[..., None]).permute(2, 0, 1)
+        bias: Tensor = self.mlp(share[..., None])
+        return bias.permute(2, 0, 1)
 
 
 class Kerple(nn.Module):
@@ -61,25 +63,20 @@ class Attention(nn.Module):
         q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.fused(x).chunk(3, -1))
         scores = q @ k.transpose(-1, -2) * (WIDTH // HEADS) ** -0.5 + self.bias(ids.shape[1])
         later = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
-        return (scores.masked_fill(later, -1e9).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        attended: Tensor = scores.masked_fill(later, -1e9).softmax(-1) @ v
+        return attended.transpose(1, 2).flatten(2)
 
 
-def exported(bias: nn.Module, path: Path, dynamo: bool) -> Path:
+def exported_by(bias: nn.Module, folder: Path, dynamo: bool) -> Path:
     """Export an attention by PyTorch, with a dynamic length."""
     ids = torch.arange(14).view(2, 7)
-    axes = {0: "batch", 1: "seq"}
-    how = {"dynamic_shapes": {"ids": axes}} if dynamo else {"dynamic_axes": {"ids": axes}}
-    model = Attention(bias).eval()
-    torch.onnx.export(
-        model, (ids,), path, input_names=["ids"], dynamo=dynamo, verbose=False, external_data=False, **how
-    )  # type: ignore[arg-type]
-    return path
+    return exported(folder, Attention(bias).eval(), [("ids", ids, ("batch", "seq"))], dynamo)
 
 
 @pytest.mark.parametrize("dynamo", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_fire_is_read_with_its_network_and_both_numbers(dynamo: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    (found,) = posenc_export.inspect(exported(Fire(), tmp_path / "fire.onnx", dynamo)).encodings
+    (found,) = posenc_export.inspect(exported_by(Fire(), tmp_path, dynamo)).encodings
     assert found.scheme == f"fire -p heads={HEADS} -p hidden={HIDDEN} -p c=0.3 -p threshold=10"
     assert len(found.nodes) == 1
 
@@ -88,20 +85,25 @@ def test_a_fire_of_another_function_is_not_read_as_fire(tmp_path: Path, monkeypa
     torch.manual_seed(0)
     bias = Fire()
     bias.mlp[1] = nn.GELU()
-    path = exported(bias, tmp_path / "other.onnx", True)
+    path = exported_by(bias, tmp_path, True)
     made = posenc_export.inspect(path)
     assert [entry.family for entry in made.encodings] == ["not recognised"]
     (told,) = made.explained
-    (seen,) = (one for one in told.observed if one.kind == "bias") if told.observed else ({},)
-    assert "fire" in [fit.scheme for fit in seen.fits]
+    # it says how near it came, with the right numbers
+    (fit,) = (fit for seen in told.observed for fit in seen.fits if fit.scheme == "fire")
+    assert fit.parameters["c"] == "0.3"
+    assert fit.off is not None
+    assert fit.allowed is not None
+    assert not fit.agrees
+    assert fit.allowed < fit.off < 1
 
 
 @pytest.mark.parametrize("dynamo", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("kernel", ["log", pytest.param("power", marks=pytest.mark.exhaustive)])
 def test_kerple_is_read_with_the_numbers_of_each_head(kernel: str, dynamo: bool, tmp_path: Path) -> None:
     bias = Kerple(kernel)
-    (found,) = posenc_export.inspect(exported(bias, tmp_path / "kerple.onnx", dynamo)).encodings
+    (found,) = posenc_export.inspect(exported_by(bias, tmp_path, dynamo)).encodings
     assert found.scheme.startswith(f"kerple -p kernel={kernel} -p r1=")
     r1, r2 = (bias.bias_p, bias.bias_a) if kernel == "log" else (bias.bias_a, bias.bias_p)
     for name, numbers in (("r1", r1), ("r2", r2)):
-        np.testing.assert_allclose(found.parameters[name], numbers.detach().numpy().ravel(), rtol=1e-4)
+        np.testing.assert_allclose(np.asarray(found.parameters[name]), numbers.detach().numpy().ravel(), rtol=1e-4)

@@ -29,6 +29,10 @@ SUMS = ("Sub", "Add")
 """Operators that make steps of places of queries and of keys."""
 OFF = 0.05
 """The share of the largest number near the query that the first errors must not exceed: else it is another bias."""
+FAR_ENOUGH = 64
+"""Distances of a call that tells how numbers grow."""
+STRAIGHT = 1e-6
+"""By how much the power of a straight line may be off 1."""
 Indices = NDArray[np.int64]
 
 
@@ -276,3 +280,14 @@ def _behind(graph: Graph, node: Node, target: str) -> Iterator[Node]:
         if other.name != node.name and reached & set(other.inputs):
             reached.update(other.outputs)
             yield other
+
+
+def growth(exact: Exact, last: int) -> tuple[float, float]:
+    """Return the largest number of the first step, and the power of the distance by which numbers grow, at least 1."""
+    first, far = (np.abs(exact(np.array([step], np.int64))).reshape(-1) for step in (1, last))
+    known = first > 0
+    if last < FAR_ENOUGH or not known.any():
+        return float(first.max()), 1.0
+    power = float(np.max(np.log(np.maximum(far[known] / first[known], 1))) / np.log(last))
+    # a straight line is one however it is rounded
+    return float(first.max()), power if power > 1 + STRAIGHT else 1.0

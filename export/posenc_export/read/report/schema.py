@@ -70,6 +70,7 @@ class ErrorsJson(TypedDict):
     last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
     is_late: Annotated[bool, Field(description="whether time ran out before the last position that was to be tried")]
     slope: Annotated[float, Field(description="by how much the largest number grows with a position; 0: it does not")]
+    power: Annotated[float, Field(description="of the position, by which the largest number grows")]
     place: Annotated[Place, Field(description="what positions are: of a grid, the largest coordinate of a place")]
     grid: Annotated[tuple[int, ...], Field(description="places of the largest grid that was tried, along each axis")]
     samples: Annotated[Whole, Field(description="samples of sound that had these positions; null without sound")]
