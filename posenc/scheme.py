@@ -13,6 +13,10 @@ from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 Reasons = Mapping[str, str]
 Builder = Callable[..., Encoding]
 Rows = Callable[[Mapping[str, object]], int | None]
+BOUNDS = "how far an output may be off"
+TRIED = "what is tried, and where positions end"
+DATA = "trained numbers, drawn or read: they are the same for both by definition"
+"""Why numbers of a function are none of an output's, or the same for a module and its reference; see `not_held`."""
 
 
 def _no_rows(parameters: Mapping[str, object]) -> None:
@@ -55,7 +59,10 @@ class Scheme:
         formula: one line of mathematics, in plain text.
         models: who uses it, by the names that people know.
         sums: the modes whose outputs are sums, which a runtime may add in any order: they agree within a tolerance,
-            where every other output has the bits of eager PyTorch on the CPU.
+            or that have logarithms and powers, which it rounds in its way: they agree within a tolerance, where every
+            other output has the bits of eager PyTorch on the CPU.
+        not_held: functions of the scheme's file that a test does not make wrong, with the reason: their numbers are
+            none of an output's (`BOUNDS`, `TRIED`), or the same for the reference (`DATA`).
     """
 
     name: str
@@ -69,6 +76,7 @@ class Scheme:
     formula: str = ""
     models: tuple[str, ...] = ()
     sums: tuple[Mode, ...] = ()
+    not_held: Reasons = field(default_factory=dict)
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -94,13 +102,15 @@ def scheme(
     formula: str = "",
     models: tuple[str, ...] = (),
     sums: tuple[Mode, ...] = (),
+    not_held: Reasons | None = None,
 ) -> Callable[[Builder], Builder]:
     """Register the decorated function `(spec, **parameters) -> Encoding` as the scheme `name`."""
 
     def register(build: Builder) -> Builder:
         summary = (build.__doc__ or "").strip().partition("\n")[0]
         no = unsupported or Unsupported()
-        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, no, summary, rows, formula, models, sums))
+        known = (name, build, paper, positions, samples, no, summary, rows, formula, models, sums, not_held or {})
+        SCHEMES.add(name, Scheme(*known))
         return build
 
     return register

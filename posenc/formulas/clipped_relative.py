@@ -62,7 +62,7 @@ def _of_columns(seen: Observation) -> Iterator[Guess]:
     queries, keys = seen.numbers.shape
     relative = np.arange(keys) - (np.arange(queries) + keys - queries)[:, None]
     at_zero, last = int(seen.numbers[relative == 0][0]), int(seen.numbers.max())
-    rows = max((len(table) for table in seen.stored if table.ndim > 1), default=0)
+    rows = max((len(table) for table in seen.tables if table.ndim > 1), default=0)
     for distance, turned in (("key_minus_query", relative), ("query_minus_key", -relative)):
         # without a repeated row in sight, the table that the rows are of says how many there are
         before, after = at_zero, max(last, rows - 1) - at_zero
@@ -101,7 +101,7 @@ def _of_rows(seen: Observation) -> Iterator[Guess]:
 
 def _among_zeros(seen: Observation) -> Iterator[Guess]:
     """Guess that stored rows stand in the middle of zeros, for distances farther off (VITS)."""
-    for table in seen.stored:
+    for table in seen.tables:
         beyond = (len(seen.numbers) - len(table)) // 2
         if beyond < 1 or len(seen.numbers) != len(table) + 2 * beyond or not len(table) % 2 or not table.any(1).all():
             continue

@@ -35,7 +35,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
     """Guess the buckets from the first distance that shares one, as far as a stored row for each distance shows it."""
     last = seen.numbers[-1]
     buckets = np.abs(last[::-1]) if len(last) and last[-1] == 0 else np.zeros(0)
-    for table in seen.stored:
+    for table in seen.tables:
         flat = table.reshape(-1)[:FARTHEST].astype(np.int64)
         if len(flat) >= len(buckets) and np.array_equal(flat[: len(buckets)], buckets):
             buckets = flat

@@ -29,10 +29,13 @@ TRAINED_FORMS = (
     "clipped_relative",
     "deberta_buckets",
     "distances",
+    "fire",
     "interpolated",
     "learned rows and columns",
 )
-"""Names of forms that cannot be off: rows that were trained, or whole numbers that choose among such rows."""
+"""Names of forms that cannot be off: rows that were trained, whole numbers that choose among such rows, networks."""
+GROWING_FORMS = ("kerple log", "kerple power")
+"""Names of forms whose numbers grow with the distance, in a family of which others do not."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ FAMILIES: Mapping[Family, Traits] = {
     "temperature": Traits(is_layered=True),
     "not recognised": Traits(is_layered=True),
 }
+
+
+def grows(family: Family, form: str) -> bool:
+    """Return whether the numbers of a form, in a family, grow with the distance."""
+    return FAMILIES[family].grows or form in GROWING_FORMS
 
 
 def is_trained(family: Family, form: str) -> bool:

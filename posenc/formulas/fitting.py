@@ -14,6 +14,8 @@ the numbers are not its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar, cast
@@ -21,7 +23,7 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from posenc.call import Call
-from posenc.formulas.families import FAMILIES, Family, Traits, is_trained
+from posenc.formulas.families import FAMILIES, Family, Traits, grows, is_trained
 from posenc.parameters import Value
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, Positions
 from posenc.registry import Registry
@@ -34,8 +36,38 @@ NEAR_ROWS = 64
 OF_ANGLES = 2.0**-22
 """What an angle computed in float32 loses with each radian, as many as places at most."""
 Kind = Literal["rows", "rotation", "bias", "index", "lookup", "distances", "taken", "features", "coordinates", "factor"]
-IN_ORDER = ("rows", "taken", "features", "rotation")
-"""Kinds whose first axis is that of places, the nearest first."""
+
+
+@dataclass(frozen=True)
+class Meets:
+    """A kind of observation: how numbers of positions meet data, and with that their axes.
+
+    Args:
+        how: in words, behind "numbers that".
+        axes: of `Observation.numbers`; places are those of a sequence (n,) or of a grid (h, w), (f, h, w).
+        in_order: whether the first axis is that of places, the nearest first: later ones may be noise.
+        exact: whether numbers are whole, and have to be the same.
+    """
+
+    how: str
+    axes: str
+    in_order: bool = False
+    exact: bool = False
+
+
+KINDS: Mapping[Kind, Meets] = {
+    "rows": Meets("are added to data", "(*places, features)", in_order=True),
+    "rotation": Meets("turn pairs of features, cos + i sin times a factor", "(*places, [heads,] pairs)", in_order=True),
+    "bias": Meets("are added to scores, NaN where a mask leaves a key out", "(heads, queries, keys)"),
+    "index": Meets("choose among scores", "(queries, keys)", exact=True),
+    "lookup": Meets("choose among the rows of a table", "(queries, keys)", exact=True),
+    "distances": Meets("are multiplied with queries, a row for each distance", "(distances, features)"),
+    "taken": Meets("go into a weight", "(n, features)", in_order=True),
+    "features": Meets("are made of numbers that come in, and go into a weight", "(numbers, features)", in_order=True),
+    "coordinates": Meets("are differences in a window, and go into a weight", "(rows, columns, 2)"),
+    "factor": Meets("multiply queries", "(n,)"),
+}
+"""What a fit may be asked about: a line for each kind."""
 Parameter = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
 Exact = Callable[[Integers], Floats]
 
@@ -45,19 +77,12 @@ class Observation:
     """Numbers that depend on positions, as they meet data.
 
     Args:
-        kind: How they do, and with that their axes; places are those of a sequence (n,) or of a grid (h, w), (f, h, w):
-            "rows" are added to data, (*places, features); "rotation" turns pairs of features, cos + i sin times a
-            factor, (*places, pairs), or (*places, heads, pairs) where heads turn apart; "bias" is added to scores,
-            (heads, queries, keys), NaN where a mask leaves a key out; "index" chooses among scores, and "lookup"
-            among the rows of a table, integers (queries, keys); rows of "distances" are multiplied with queries,
-            (distances, features); rows that are "taken" go into a weight, (n, features), and so do "features" of
-            numbers that come in, (numbers, features), and "coordinates" of differences in a window, (rows, columns, 2);
-            a "factor" multiplies queries, (n,).
+        kind: How they do, and with that the axes of `numbers`: a line of `KINDS`.
         numbers: In the dtype of the graph.
         spacing: The distance from 1 to the next number, in the dtype that they were rounded to.
         layout: Which features of a head are a pair, of a rotation: "halves", "interleaved", "axis_halves".
         head_dim: Features of a head, of a rotation; 0 where that is not known.
-        stored: The tables that the numbers were made of.
+        stored: What the file stores of which the numbers were made: tables, and then single numbers, of shape ().
         rows: How many rows the table has that a lookup chooses among.
         at: The numbers whose features were seen.
         positions: Of the places of a rotation; None where they are counted from 0 on.
@@ -100,6 +125,16 @@ class Observation:
         """Whether no mask leaves a key out."""
         return not np.isnan(self.numbers).any()
 
+    @property
+    def tables(self) -> tuple[Array, ...]:
+        """Stored tensors that have axes."""
+        return tuple(array for array in self.stored if array.ndim)
+
+    @property
+    def singles(self) -> tuple[float, ...]:
+        """Stored single numbers, each value once."""
+        return tuple(dict.fromkeys(float(array) for array in self.stored if not array.ndim))
+
     def agrees(self, guess: Guess) -> bool:
         """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
         return self.differences(guess) is not None
@@ -109,19 +144,30 @@ class Observation:
 
         Of kinds with places: the largest at each place, (*places,) or (*places, heads). Of other kinds: the largest.
         """
+        apart = self.apart(guess)
+        return apart if apart is not None and apart.max() <= self.allowed(guess) else None
+
+    def apart(self, guess: Guess) -> Floats | None:
+        """Return the absolute differences from the numbers of a guess, of any size; None where shapes differ.
+
+        Of whole numbers: the largest difference.
+        """
         # a guess of rows may leave out those that half precision made noise
-        seen = self.numbers[: len(guess.numbers)] if self.kind in IN_ORDER else self.numbers
+        seen = self.numbers[: len(guess.numbers)] if KINDS[self.kind].in_order else self.numbers
         if guess.numbers.shape != seen.shape or not seen.size:
             return None
-        if self.kind in ("index", "lookup"):
-            return np.zeros(()) if (self.numbers == guess.numbers).all() else None
         wide = seen if np.iscomplexobj(seen) else seen.astype(np.float64)
         apart = np.abs(wide - guess.numbers)
         if not self.is_whole:
             apart = np.where(np.isnan(apart), 0.0, apart)
-        found = np.asarray(apart.max(axis=-1 if self.kind in IN_ORDER else None), np.float64)
+        return np.asarray(apart.max(axis=-1 if KINDS[self.kind].in_order else None), np.float64)
+
+    def allowed(self, guess: Guess) -> float:
+        """Return how far numbers may be from those of a guess."""
+        if KINDS[self.kind].exact:
+            return 0.0
         scale = max(1.0, float(np.abs(guess.numbers).max(initial=0.0)))
-        return found if found.max() <= max(self.tolerance, guess.tolerance) * scale else None
+        return max(self.tolerance, guess.tolerance) * scale
 
 
 @dataclass(frozen=True)
@@ -184,6 +230,11 @@ class Form:
     def is_trained(self) -> bool:
         """Whether its numbers follow no formula: whatever is stored is right."""
         return is_trained(self.family, self.name)
+
+    @property
+    def grows(self) -> bool:
+        """Whether its numbers grow with the distance from a query to a key."""
+        return grows(self.family, self.name)
 
     @property
     def distances(self) -> Integers | None:
@@ -280,14 +331,105 @@ def family_of(scheme: str) -> Family | None:
 
 def find_scheme(seen: Observation) -> Form | None:
     """Return what the first scheme whose formula gives an observation says of it; None where none does."""
-    if not _tells(seen):
-        return None
-    for backward in sorted(FITS.values(), key=lambda formula: formula.last):
-        for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
-            differences = seen.differences(guess)
+    asked = Asked(seen)
+    note(asked)
+    for backward in _asked_of(seen):
+        answer = Answer(backward.scheme)
+        asked.answers.append(answer)
+        for guess in backward.fit(seen):
+            differences = answer.take(seen, guess)
             if differences is not None:
                 return _form(backward, guess, differences)
     return None
+
+
+def _asked_of(seen: Observation) -> Iterator[FormulaFit]:
+    """Yield the fits that are asked about an observation, in order."""
+    if _tells(seen):
+        yield from (fit for fit in sorted(FITS.values(), key=lambda formula: formula.last) if seen.kind in fit.kinds)
+
+
+@dataclass
+class Answer:
+    """What a fit says of an observation: the nearest of its guesses.
+
+    Args:
+        scheme: whose formula it is.
+        guesses: how many guesses it made.
+        nearest: the guess that is the least off; None where it made none whose numbers have the shape of those seen.
+        off: by how much that is, at most.
+        allowed: how far off it may be.
+    """
+
+    scheme: str
+    guesses: int = 0
+    nearest: Guess | None = None
+    off: float = float("inf")
+    allowed: float = 0.0
+
+    def take(self, seen: Observation, guess: Guess) -> Floats | None:
+        """Count a guess; return its differences as `Observation.differences` does."""
+        self.guesses += 1
+        apart = seen.apart(guess)
+        if apart is None:
+            return None
+        off, allowed = float(apart.max()), seen.allowed(guess)
+        if self.nearest is None or off < self.off:
+            self.nearest, self.off, self.allowed = guess, off, allowed
+        return apart if off <= allowed else None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the numbers are those of the nearest guess."""
+        return self.nearest is not None and self.off <= self.allowed
+
+
+@dataclass
+class Asked:
+    """An observation that fits were asked about, with their answers up to the first that agrees.
+
+    Args:
+        seen: the observation.
+        answers: in the order in which fits were asked; none where all numbers are alike, or not finite.
+        places: the tensors of a graph that it was made of, as `looked_at` was told.
+    """
+
+    seen: Observation
+    answers: list[Answer] = field(default_factory=list)
+    places: frozenset[str] = frozenset()
+
+
+_heard: ContextVar[list[Asked] | None] = ContextVar("_heard", default=None)
+_places: ContextVar[frozenset[str]] = ContextVar("_places", default=frozenset())
+
+
+@contextmanager
+def heard() -> Iterator[list[Asked]]:
+    """Give a list of all that fits are asked meanwhile: for whoever wants to know why nothing was named."""
+    asked: list[Asked] = []
+    token = _heard.set(asked)
+    try:
+        yield asked
+    finally:
+        _heard.reset(token)
+
+
+@contextmanager
+def looked_at(*tensors: str) -> Iterator[None]:
+    """Say of which tensors of a graph the observations are that are made meanwhile."""
+    token = _places.set(_places.get().union(tensors))
+    try:
+        yield
+    finally:
+        _places.reset(token)
+
+
+def note(asked: Asked) -> None:
+    """Add what fits are asked to the list of whoever listens."""
+    listener = _heard.get()
+    if listener is not None:
+        asked.places = _places.get()
+        listener.append(asked)
 
 
 def _tells(seen: Observation) -> bool:

@@ -56,7 +56,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
     """Find the learned grid among what is stored, of another size, and how it was resampled."""
     if len(seen.places) != 2 or seen.width < 2:
         return
-    for table in seen.stored:
+    for table in seen.tables:
         grid = _grid(table, seen)
         if grid is None:
             continue

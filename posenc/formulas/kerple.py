@@ -3,7 +3,7 @@
     log      -r1 * log(1 + r2 * distance)
     power    -r1 * distance^r2, r2 at most 2
 
-Each head has an r1 and an r2 of its own, both above 0. No scheme writes it: `posenc inspect` reads it.
+Each head has an r1 and an r2 of its own, both above 0.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.formulas.fitting import Guess, Observation, fits
 from posenc.formulas.parts.decimals import shortest
+from posenc.parameters import Value
 from posenc.ports import Array, Floats, Integers
 
 KERNELS = ("log", "power")
@@ -30,12 +31,13 @@ ROUNDINGS = 4
 """The roundings of a number beside its largest: those of the steps, of the kernel and of both products."""
 OF_LOGARITHM = 2.0**-20
 """What logarithms and powers of float32 may miss, as a share of the largest number."""
-
+NEAR = 64
+"""How many times as far as the numbers of a call what is fitted to them may be off."""
 MEASURED = 1e-4
 """By how much numbers that were measured may be another short decimal, as a share."""
 
 
-def reference(call: Call, *, kernel: str, r1: Floats, r2: Floats) -> tuple[Array]:
+def reference(call: Call, *, kernel: str, r1: tuple[float, ...], r2: tuple[float, ...]) -> tuple[Array]:
     """Return the bias in float64, head by head: (batch, heads, queries, keys)."""
     distance = np.abs(call.key[:, None, None, :] - call.query[:, None, :, None]).astype(np.float64)
     scale, shape = (np.asarray(each, np.float64)[:, None, None] for each in (r1, r2))
@@ -75,8 +77,28 @@ def fit(seen: Observation) -> Iterator[Guess]:
     whole = -fitted.values[:, np.minimum(np.abs(steps), values.shape[-1] - 1)]
     is_zero = bool(above.size) and bool(((above == 0) | np.isnan(above)).all())
     expected = np.where(later, 0.0, whole) if is_zero else whole
-    r1, r2 = (tuple(shortest(each, MEASURED * each) for each in part.tolist()) for part in (fitted.r1, fitted.r2))
-    yield Guess({"heads": len(numbers), "r1": r1, "r2": r2}, expected, f"kerple {kernel}", typed={}, tolerance=within)
+    r1, r2 = (_written(part, seen.tables, within) for part in (fitted.r1, fitted.r2))
+    scale, shape = np.array(r1), np.array(r2)
+
+    def exact(steps: Integers) -> Floats:
+        """Return the bias of steps from a query to keys: (n,) -> (n, heads)."""
+        distance = np.abs(steps).astype(np.float64)[:, None]
+        return np.asarray(-scale * (np.log1p(shape * distance) if kernel == "log" else distance**shape))
+
+    read: dict[str, Value] = {"kernel": kernel, "r1": r1, "r2": r2}
+    # keys after a query are for a mask to leave out, whatever their numbers are
+    yield Guess(
+        {"heads": len(numbers), **read}, expected, f"kerple {kernel}", typed=read, exact=exact, tolerance=within
+    )
+
+
+def _written(fitted: Floats, stored: tuple[Array, ...], within: float) -> tuple[float, ...]:
+    """Return fitted numbers as they are stored, where a tensor holds them; else the shortest decimals near them."""
+    for table in stored:
+        numbers = np.abs(table.astype(np.float64)).reshape(-1)
+        if numbers.shape == fitted.shape and np.abs(numbers - fitted).max() <= NEAR * within * np.abs(fitted).max():
+            return tuple(shortest(each, OF_LOGARITHM * each) for each in numbers.tolist())
+    return tuple(shortest(each, MEASURED * each) for each in fitted.tolist())
 
 
 def _by_distance(numbers: Floats, steps: Integers) -> Floats | None:

@@ -34,13 +34,13 @@ def fit(seen: Observation) -> Iterator[Guess]:
         if order == "row_first":
             first, second = seen.numbers[:, 0, :half], seen.numbers[0, :, half:]
         columns, rows = (first, second) if order == "column_first" else (second, first)
-        if all(any(_holds(table, part) for table in seen.stored) for part in (rows, columns)):
+        if all(any(_holds(table, part) for table in seen.tables) for part in (rows, columns)):
             tables = [part.astype(np.float64) for part in (rows, columns)]
             (expected,) = reference(tables, call_of(seen), order=order, tensor_layout="bhwd")
             yield Guess({"dim": seen.width, "order": order}, expected[0])
     halves = seen.measured(halves_of)
     # numbers of no formula: as many as this, which differ by row and by column, are no accident
-    if halves is None or half < FEWEST or seen.stored or None not in seen.measured(axes_of):
+    if halves is None or half < FEWEST or seen.tables or None not in seen.measured(axes_of):
         return
     if np.ptp(halves.rows.astype(np.float64), axis=0).all():
         numbers = seen.numbers.astype(np.float64)

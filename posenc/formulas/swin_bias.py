@@ -68,7 +68,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
         typed = read if len(sides) == 2 and seen.rows in (0, count) else {}
         rows = {"rows": seen.rows} if seen.rows else {}
         # a table is named only where as many numbers are stored as it has
-        if seen.rows or max((table.size for table in seen.stored), default=0) >= len(seen.numbers) * count:
+        if seen.rows or max((table.size for table in seen.tables), default=0) >= len(seen.numbers) * count:
             yield Guess({**read, **rows}, seen.numbers, "table", typed=typed)
     if seen.kind == "bias":
         yield from _resized(seen)
@@ -77,7 +77,7 @@ def fit(seen: Observation) -> Iterator[Guess]:
 def _resized(seen: Observation) -> Iterator[Guess]:
     """Yield stored tables of other windows, resized to that of the bias, whose sides are those of its places."""
     heads, places = seen.numbers.shape[:2]
-    for table in seen.stored:
+    for table in seen.tables:
         # heads are the last axis, or lie beside the columns
         flat = table.reshape(-1, heads) if table.shape[-1] % heads == 0 else np.zeros((0, heads))
         for down in (side for side in range(3, len(flat), 2) if len(flat) % side == 0 and len(flat) // side % 2):

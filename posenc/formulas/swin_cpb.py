@@ -96,7 +96,7 @@ def _of_bias(seen: Observation) -> Iterator[Guess]:
     if not seen.is_whole or seen.numbers.shape[1] != seen.numbers.shape[2]:
         return
     heads, places = seen.numbers.shape[:2]
-    for weights in _networks(seen.stored, heads):
+    for weights in _networks(seen.tables, heads):
         for height in (side for side in range(2, places) if places % side == 0):
             sides = (height, places // height)
             row, column = np.divmod(np.arange(places), sides[1])

@@ -65,13 +65,13 @@ def _of_bias(seen: Observation) -> Iterator[Guess]:
     """Guess the buckets from where a bias changes with the distance, as far as a stored row for each shows it."""
     diagonals = by_distance(seen.numbers) if seen.is_whole else None
     # a bias of few stored numbers was computed, and one whose every distance has its own number has no buckets
-    if diagonals is None or max((table.size for table in seen.stored), default=0) < np.unique(diagonals.values).size:
+    if diagonals is None or max((table.size for table in seen.tables), default=0) < np.unique(diagonals.values).size:
         return
     queries, keys = seen.numbers.shape[-2:]
     distances, numbers = diagonals.distances() - (keys - queries), diagonals.values.astype(np.float64).T
     of_places = np.arange(keys) - np.arange(queries)[:, None] + queries - 1
     # a table of a row for each distance goes on where a short call ends
-    for table in seen.stored:
+    for table in seen.tables:
         last = len(table) // 2
         known = np.clip(distances, -last, last) + last
         if table.ndim == 2 and len(table) % 2 and np.array_equal(table[known].astype(np.float64), numbers):

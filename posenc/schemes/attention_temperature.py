@@ -18,7 +18,7 @@ from posenc.formulas.attention_temperature import factors, reference
 from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats, Integers
 from posenc.ranges import check_above, check_at_least
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import TRIED, Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rows import additive
 from posenc.sources.rows.steps import Steps
@@ -35,6 +35,7 @@ EDGES = 64
     formula="scale[p] = 1 + beta log(1 + floor((p + offset) / step))",
     models=("Llama 4", "Ministral 3", "Mistral 4"),
     positions="explicit",
+    not_held={"_edges": TRIED},
     samples=({"step": 4}, {"step": 3, "offset": 1, "beta": 0.5}),
     unsupported=Unsupported(
         modes={"dynamic": "runtimes round a logarithm differently, and a stored row is exact; use --baked"},

@@ -18,7 +18,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.formulas.decomposed_relative import reference
 from posenc.memory import check_room
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window import two_products as decomposed
 from posenc.sources.window.encode import Sides
@@ -45,6 +45,7 @@ NOT_READ = "queries are multiplied by the rows of rows and of columns apart: an 
     formula="bias[h, (y, x), (v, u)] = q[h, y, x] . row[y - v] + q[h, y, x] . column[x - u]",
     models=("SAM", "SAM-HQ", "ViTDet", "GOT-OCR 2", "DeepSeek-OCR 2", "SLANeXt"),
     sums=("baked", "dynamic"),
+    not_held={"_tables": DATA},
     samples=({"head_dim": 8, "window": (2, 3)},),
     unsupported=Unsupported(
         reading={"baked": NOT_READ, "dynamic": NOT_READ}, methods=windows.NO_SINES, positions=windows.NO_POSITIONS

@@ -19,7 +19,7 @@ from posenc.formulas.parts.features import FeatureParameters, banded, projected
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
 from posenc.ranges import check_above, check_at_least
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import BOUNDS, DATA, Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family
 from posenc.spec import Spec, UnsupportedSpec
@@ -70,6 +70,7 @@ NOT_READ = "its features are of numbers that come in, which an inspection does n
     formula="gaussian: sin(2 pi x @ B), cos(2 pi x @ B); log: sin(2^k pi x), cos(2^k pi x), k = 0..features-1; "
     "of bands: sin(f pi x), cos(f pi x), f from 1 to max_freq / 2",
     models=("SAM", "SAM 2", "EdgeTAM", "NCSN++", "NeRF", "Perceiver"),
+    not_held={"_matrix": DATA, "_gaussian": BOUNDS, "_projection": BOUNDS, "_banded": BOUNDS},
     samples=(
         {"features": 4},
         {"kind": "log", "in_features": 3, "features": 4, "include_input": True},

@@ -19,7 +19,7 @@ from posenc.encoding import SAME_BITS, Encoding, Tolerance, eps, no_tables
 from posenc.formulas.hash_grid import Grids, reference
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Port, Values, fixed
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import BOUNDS, Unsupported, scheme
 from posenc.sources.features.hash_grid import PRIMES, HashGrid, levels_of
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import Weights
@@ -46,6 +46,7 @@ NOT_READ = "its features are of points that come in, which an inspection does no
     paper="arXiv:2201.05989, section 3",
     formula="y_l = sum of weight * table_l[row(c)] over the corners c of a cell, row(c) = (xor_i c_i pi_i) mod T",
     models=("Instant-NGP", "nerfstudio"),
+    not_held={"error": BOUNDS},
     samples=(
         {"in_features": 2, "levels": 3, "log2_size": 5, "min_resolution": 4},
         {"levels": 4, "features": 1, "log2_size": 7, "min_resolution": 3, "growth": 1.5},

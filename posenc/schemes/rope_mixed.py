@@ -19,7 +19,7 @@ from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.ranges import check_above, check_at_least
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.by_head import head_angles
@@ -36,6 +36,7 @@ HEADS, HEAD_DIM = 6, 64
     paper="arXiv:2403.13298",
     formula="as rope, pair k of head h at a = column f[0,h,k] + row f[1,h,k]; frequencies f are learned",
     models=("RoPE-Mixed ViT",),
+    not_held={"_drawn": DATA},
     samples=({"heads": 3, "head_dim": 8}, {"heads": 2, "head_dim": 12, "rope_theta": 100.0, "tensor_layout": "bshd"}),
     unsupported=Unsupported(
         positions={

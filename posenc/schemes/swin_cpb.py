@@ -20,7 +20,7 @@ from posenc.encoding import Encoding, eps
 from posenc.formulas.swin_cpb import reference
 from posenc.memory import check_room
 from posenc.ranges import check_at_least
-from posenc.scheme import Unsupported, scheme
+from posenc.scheme import BOUNDS, DATA, Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.network import ContinuousBias, Network
@@ -43,6 +43,7 @@ SIDE = 64
     formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
     models=("Swin V2",),
     sums=("dynamic",),
+    not_held={"_network": DATA, "error": BOUNDS},
     samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": 12}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )

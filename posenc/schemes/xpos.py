@@ -18,7 +18,7 @@ from posenc.formulas.xpos import XposParameters, reference
 from posenc.joins.apply_rotary import Heads
 from posenc.ranges import check_above
 from posenc.rope_types import Rope
-from posenc.scheme import scheme
+from posenc.scheme import TRIED, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import StaticAngles
@@ -37,6 +37,7 @@ MAX_RADIUS = 2**19
     formula="as rope, and pair i of q times z^(p/s), of k times z^(-p/s), z = (2i/d + gamma) / (1 + gamma)",
     models=("LEX Transformer", "TorchScale"),
     positions="explicit",
+    not_held={"radius_of": TRIED},
     samples=(
         {"head_dim": 16},
         {"head_dim": 16, "center": "length"},

@@ -21,7 +21,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.parts.frequencies import Frequencies
 from posenc.parameters import Value
 from posenc.rope_types import ROPE_TYPES, geometric
-from posenc.scheme import SCHEMES
+from posenc.scheme import BOUNDS, DATA, SCHEMES, TRIED
 from posenc.spec import Spec
 from posenc_export.common.errors import PosencError
 from posenc_export.proof.exporter import ExportOptions, export_target
@@ -33,10 +33,7 @@ COMPUTES = ("arithmetic.py", "sources/", "joins/", "where/", "schemes/", "rope_t
 """Where modules and their constants are computed."""
 MOST = 6
 """Forms in which a wrong function is tried."""
-BOUNDS = "how far an output may be off"
-TRIED = "what is tried, and where positions end"
 PORTS = "what goes in and out, as the manifest says it"
-DATA = "trained numbers, drawn or read: they are the same for both by definition"
 NOT_HELD = {
     "sources/interpolated/weights.py:Filter.roundings": BOUNDS,
     "sources/window/two_products.py:SideTables.error": BOUNDS,
@@ -51,22 +48,16 @@ NOT_HELD = {
     "sources/rotary/fractions.py:CenteredAngles.ends": TRIED,
     "rope_types/__init__.py:Rope.edges": TRIED,
     "sincos/rows.py:largest_angle": BOUNDS,
-    "schemes/attention_temperature.py:_edges": TRIED,
-    "schemes/decomposed_relative.py:_tables": DATA,
-    "schemes/fourier_features.py:_matrix": DATA,
-    "schemes/fourier_features.py:_gaussian": BOUNDS,
-    "schemes/fourier_features.py:_projection": BOUNDS,
-    "schemes/fourier_features.py:_banded": BOUNDS,
-    "schemes/hash_grid.py:error": BOUNDS,
-    "schemes/rope_mixed.py:_drawn": DATA,
-    "schemes/swin_cpb.py:_network": DATA,
-    "schemes/swin_cpb.py:error": BOUNDS,
-    "schemes/xpos.py:radius_of": TRIED,
     "rope_types/yarn.py:_pair_of": "the ends of the ramp are whole pairs: a hundredth of one is rounded away",
     "sincos/angle_addition.py:larger": "one token more makes the part of a last block a whole one: the same rows",
     "sincos/octaves.py:digits": "parts of pi / 2 with one binary digit more are off by less than the bound",
+    **{
+        f"schemes/{name}.py:{one}": why
+        for name, each in ((scheme.name, scheme) for scheme in SCHEMES.values())
+        for one, why in each.not_held.items()
+    },
 }
-"""Functions whose numbers are none of an output's, or the same for both, with the reason."""
+"""Functions whose numbers are none of an output's, or the same for both, with the reason; a scheme's record has its."""
 
 
 @functools.cache

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from posenc_export.read.inspection import Finding, FoundEncoding, Inspection, NotJudged
     from posenc_export.read.loading import Loading
     from posenc_export.read.report.schema import inspection_json
-    from posenc_export.read.report.text import inspection_lines, parameters_in_words
+    from posenc_export.read.report.text import ASKED_COLUMNS, asked_row, inspection_lines, parameters_in_words
 
 __all__ = [
+    "ASKED_COLUMNS",
     "FINDINGS",
     "USUAL",
     "ExtendOptions",
@@ -45,6 +46,7 @@ __all__ = [
     "Inspection",
     "Loading",
     "NotJudged",
+    "asked_row",
     "extend_file",
     "extension_lines",
     "finding_words",
@@ -64,6 +66,6 @@ __getattr__ = door(
         "inspection": "FoundEncoding Finding Inspection NotJudged",
         "loading": "Loading",
         "report.schema": "inspection_json",
-        "report.text": "inspection_lines parameters_in_words",
+        "report.text": "ASKED_COLUMNS asked_row inspection_lines parameters_in_words",
     },
 )

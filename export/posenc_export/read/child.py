@@ -28,6 +28,7 @@ class ReadRequest(TypedDict):
         placed: inputs that hold positions, as a caller says.
         masks: inputs that are masks.
         windows: how many keys a config says that queries see; None without a config.
+        explain: nodes, or values that they give, of which all that is seen is asked for.
     """
 
     file: str
@@ -38,6 +39,7 @@ class ReadRequest(TypedDict):
     placed: list[str]
     masks: list[str]
     windows: list[int] | None
+    explain: list[str]
 
 
 def main(request: ReadRequest) -> None:
@@ -68,7 +70,9 @@ def _inspect(pipe: BinaryIO, request: ReadRequest) -> None:
 
         graph = said(graph, tuple(request["placed"]), tuple(request["masks"]))
         windows = None if request["windows"] is None else tuple(request["windows"])
-        how = Examining(request["shown"], request["bound"], request["seconds"], say_known, windows)
+        how = Examining(
+            request["shown"], request["bound"], request["seconds"], say_known, windows, tuple(request["explain"])
+        )
         inspection = examine(graph, facts, how)
     except ValueError as error:
         check_machine(error)

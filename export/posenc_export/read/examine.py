@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from posenc.formulas.fitting import heard
 from posenc_export.read.bad_numbers import bad_numbers
 from posenc_export.read.coordinates import joined
 from posenc_export.read.ends import MAX_LENGTH, search_end
 from posenc_export.read.errors.measure import FAR, Measuring
+from posenc_export.read.explain import Reading, explain
 from posenc_export.read.findings import finding
 from posenc_export.read.first_run import is_spent, with_outputs
 from posenc_export.read.graph import Graph
@@ -19,6 +21,7 @@ from posenc_export.read.inspection import (
     Attended,
     End,
     Errors,
+    Explained,
     Finding,
     FoundEncoding,
     GraphInput,
@@ -31,7 +34,15 @@ from posenc_export.read.interpret.feeds import looked_up
 from posenc_export.read.interpret.roles import roles_of
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of, default_sizes
-from posenc_export.read.judging import judged, not_judged_of, of_inputs, of_sides, unjudged_findings, unmeasured_of
+from posenc_export.read.judging import (
+    LISTED,
+    judged,
+    not_judged_of,
+    of_inputs,
+    of_sides,
+    unjudged_findings,
+    unmeasured_of,
+)
 from posenc_export.read.layers import attentions_after, attentions_of, layers_of
 from posenc_export.read.masked import masked
 from posenc_export.read.operator_forms import IDS, form_findings
@@ -69,6 +80,7 @@ class Examining:
         seconds: how long it may take; 0 for any.
         say: is called with the encodings, before it is known where they end.
         windows: how many keys a config says that queries see: calls that show it are tried. None without a config.
+        explain: nodes, or values that they give, of which all that is seen is asked for.
     """
 
     shown: str
@@ -76,6 +88,7 @@ class Examining:
     seconds: float
     say: Callable[[Inspection], None]
     windows: tuple[int, ...] | None = None
+    explain: tuple[str, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -96,16 +109,9 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     run = with_outputs(graph, run)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
-    named = refit_by_distance(graph, refit_by_length(graph, run, _named(run), how.budget), how.budget)
-    named = masked(graph, run, sectioned(graph, run, named, how.budget), how.budget)
+    with heard() as asked:
+        named = _all_named(graph, run, measuring, how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
-    known = {tensor for entry in named for tensor in entry.tensors}
-    # what is the same in a short call may be a factor that grows far out
-    named += [
-        named_by_factor(moving(run, operand, meetings), measuring.factors(operand))
-        for operand, meetings in still_of(run)
-        if operand.tensor not in known and measuring.moves(operand)
-    ]
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
     accounts = accounts_of(run, attentions)
     inspection = replace(
@@ -116,6 +122,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
         sights=_sights(graph, run, attentions, how),
         stopped=_stopped(run, how),
+        explained=tuple(_explained(Reading(graph, run, named, asked), how.explain)),
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts, named), *bad_numbers(run, named))
@@ -138,6 +145,27 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         inspection = replace(inspection, stopped=inspection.stopped or words)
         unread = (*unread, NotJudged(facts.file, words))
     return _judged(inspection, inputs, forms, (stop, unread), how)
+
+
+def _all_named(graph: Graph, run: Run, measuring: Measuring, budget: Budget) -> list[Named]:
+    """Return the encodings of a run, with what calls of other lengths show of them."""
+    named = refit_by_distance(graph, refit_by_length(graph, run, _named(run), budget), budget)
+    named = masked(graph, run, sectioned(graph, run, named, budget), budget)
+    known = {tensor for entry in named for tensor in entry.tensors}
+    # what is the same in a short call may be a factor that grows far out
+    return named + [
+        named_by_factor(moving(run, operand, meetings), measuring.factors(operand))
+        for operand, meetings in still_of(run)
+        if operand.tensor not in known and measuring.moves(operand)
+    ]
+
+
+def _explained(reading: Reading, names: Sequence[str]) -> Iterator[Explained]:
+    """Yield what is seen at nodes that somebody asks for, and at those where nothing was recognised."""
+    yield from explain(reading, names)
+    unnamed = (entry.nodes[0] for entry in reading.named if entry.form.family == "not recognised")
+    others = [node for node in dict.fromkeys(unnamed) if node not in names]
+    yield from (replace(entry, is_asked=False) for entry in explain(reading, others[:LISTED]))
 
 
 def _of_tokens(graph: Graph, inputs: Iterable[GraphInput]) -> Iterator[GraphInput]:

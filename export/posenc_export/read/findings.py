@@ -168,7 +168,7 @@ _finding(
         code="PE212",
         asks="Is every value a known encoding that depends on positions and is combined with data?",
         failure="These numbers are none of the known forms: nothing is said of whether they are right",
-        remedy="Nothing, if they are no positional encoding; otherwise report the file, or the code that makes it.",
+        remedy="Nothing, if they are no positional encoding; else --explain says how near formulas came: report it.",
         example="a mask of distances that a model computes in a way of its own",
     ),
 )

@@ -16,6 +16,7 @@ from posenc.formulas.parts.windows import sides_of
 from posenc_export.read.graph import Graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.meetings import is_float
+from posenc_export.read.interpret.networks import opened
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of, tokens_first
 from posenc_export.read.interpret.state import shape_of, small_numbers
@@ -127,12 +128,15 @@ def with_outputs(graph: Graph, run: Run) -> Run:
 
     A graph may be the encoding alone, and leave the sum, or the scores, to the program around it.
     """
-    returned = [name for name in dict.fromkeys(graph.outputs) if _is_told(run.values.get(name))]
-    meetings = tuple(_returned(name, run.values[name]) for name in returned)
-    return replace(run, meetings=(*run.meetings, *meetings), nodes=(*run.nodes, *meetings)) if meetings else run
+    returned = [Operand(name, run.values[name]) for name in dict.fromkeys(graph.outputs) if name in run.values]
+    known = [operand for operand in map(opened, returned) if _is_told(operand.value)]
+    meetings = tuple(_returned(operand.tensor, operand.value) for operand in known)
+    values = {**run.values, **{operand.tensor: operand.value for operand in known}}
+    nodes = (*run.nodes, *meetings)
+    return replace(run, values=values, meetings=(*run.meetings, *meetings), nodes=nodes) if meetings else run
 
 
-def _is_told(value: Value | None) -> bool:
+def _is_told(value: Value) -> bool:
     """Return whether numbers may be those of positions: floats, or indices of pairs of places."""
     if not isinstance(value, (Position, Constant)):
         return False

@@ -42,6 +42,7 @@ class InspectOptions:
         masks: names of inputs that are masks.
         windows: how many keys queries are to see: longer calls are tried, which show how many they are. None: nobody
             asks. A config takes the place of it.
+        explain: names of nodes, or of values that they give: what is seen there, and which formulas were asked.
         begun: is called with what the file is, as soon as that is read.
     """
 
@@ -51,6 +52,7 @@ class InspectOptions:
     positions: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
     windows: tuple[int, ...] | None = None
+    explain: tuple[str, ...] = ()
     begun: Callable[[Inspection], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -77,7 +79,7 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     if against is not None:
         check_file(against)
         # the file before may call its inputs otherwise
-        before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=()))
+        before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=(), explain=()))
     loading = Loading(path, options.memory)
     try:
         inspection = _read(path, options if config is None else replace(options, windows=_windows_in(config)))
@@ -149,6 +151,7 @@ def _read(path: Path, options: InspectOptions) -> Inspection:
         placed=list(options.positions),
         masks=list(options.masks),
         windows=None if options.windows is None else list(options.windows),
+        explain=list(options.explain),
     )
     child = Child([*PROGRAM, json.dumps(request)])
     try:

@@ -63,6 +63,7 @@ class Errors:
         last_position: the last position that was tried; nothing is said of those beyond.
         is_late: whether time ran out before the last position that was to be tried.
         slope: by how much the largest number grows with each position; 0 where numbers do not grow.
+        power: of the position, by which it grows.
         place: what `positions` are: "position", "distance" of a query and a key, "coordinate" of a grid, or "row".
         grid: how many places the largest grid had along each axis; empty where places are no grid.
         samples: how many samples of sound had these positions; None where calls count tokens.
@@ -78,6 +79,7 @@ class Errors:
     last_position: int | None = None
     is_late: bool = False
     slope: float = 0.0
+    power: float = 1.0
     place: Place = "position"
     grid: tuple[int, ...] = ()
     samples: int | None = None
@@ -164,6 +166,79 @@ class FoundEncoding:
     def where_it_meets(self) -> str:
         """The first node in which it meets data; what stores it where no node is known."""
         return next(iter(self.nodes), self.where)
+
+
+@dataclass(frozen=True)
+class AskedFit:
+    """What a formula said when it was asked about numbers that were seen.
+
+    Args:
+        scheme: whose formula it is.
+        guesses: how many guesses it made.
+        name: the form within the scheme of the nearest guess; empty for the scheme itself.
+        parameters: those of the nearest guess, as text; empty where no guess has the shape of the numbers.
+        off: how far off that guess is, at most; None where there is none, or it is not finite.
+        allowed: how far off it may be.
+        agrees: whether the numbers are those of the guess.
+    """
+
+    scheme: str
+    guesses: int
+    name: str
+    parameters: Mapping[str, str]
+    off: float | None
+    allowed: float | None
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Numbers that follow from positions, as formulas were asked about them.
+
+    Args:
+        kind: how they meet data: bias, rows, rotation and others.
+        how: the same in words.
+        axes: what their axes are.
+        shapes: the shapes in which they were asked about: tokens in a row may be those of grids.
+        dtype: the element type; complex for rotations.
+        numbers: the first of them; angles of rotations.
+        lowest: the smallest.
+        highest: the largest.
+        stored: what the file stores of which they were made, in words; single numbers with their value.
+        fits: the formulas that were asked, in order.
+    """
+
+    kind: str
+    how: str
+    axes: str
+    shapes: tuple[str, ...]
+    dtype: str
+    numbers: tuple[float, ...]
+    lowest: float
+    highest: float
+    stored: tuple[str, ...]
+    fits: tuple[AskedFit, ...]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is seen at a node, and which formulas were asked about it.
+
+    Args:
+        name: the node, or the value, that was asked for.
+        op_type: the node's operator.
+        operands: what comes in, in words.
+        words: what it was recognised as, or why no formula was asked; empty where some were, and none agrees.
+        observed: what was seen.
+        is_asked: whether somebody asked for this node; else nothing there was recognised.
+    """
+
+    name: str
+    op_type: str
+    operands: tuple[str, ...]
+    words: str
+    observed: tuple[Observed, ...]
+    is_asked: bool = True
 
 
 @dataclass(frozen=True)
@@ -313,6 +388,7 @@ class Inspection:
         findings: the gravest first.
         not_judged: what is neither right nor wrong by this inspection; empty where all that was met is judged.
         compared: the config, and the file before, that it was compared with, where they were given.
+        explained: nodes that somebody asked for, and those where nothing was recognised.
     """
 
     schema_version: int
@@ -331,6 +407,7 @@ class Inspection:
     findings: tuple[Finding, ...] = field(default=())
     not_judged: tuple[NotJudged, ...] = ()
     compared: tuple[ComparedFile, ...] = ()
+    explained: tuple[Explained, ...] = ()
 
     @property
     def verdict(self) -> str:

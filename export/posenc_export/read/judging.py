@@ -156,7 +156,7 @@ def _of_bias(encoding: FoundEncoding, measured: Errors, is_strict: bool) -> Iter
     points = list(zip(measured.positions, measured.errors, strict=True))
     # the slope, the distance and their product are rounded
     relative = FLOAT32 + 2 * ROUNDOFF.get(max((encoding.dtype, encoding.stored_dtype), key=_roundoff), 0.0)
-    excuses = [0.0 if is_strict else relative * measured.slope * position for position, _ in points]
+    excuses = [0.0 if is_strict else relative * measured.slope * position**measured.power for position, _ in points]
     off = [p for (p, error), excuse in zip(points, excuses, strict=True) if not error <= measured.bound + excuse]
     if not off:
         return

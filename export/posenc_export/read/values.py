@@ -26,12 +26,14 @@ class Constant:
         load: reads or computes the numbers; raises ValueError, in one line, where its external data are missing and
             where it is larger than the budget.
         stored: the names of the initializers that it is made of.
+        singles: those of stored single float numbers that went into it.
     """
 
     shape: Shape
     dtype: np.dtype[np.generic]
     load: Callable[[], Array]
     stored: frozenset[str] = frozenset()
+    singles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,29 @@ class Position:
         inputs: the names of the graph's inputs whose VALUES it depends on; none where it depends on sizes alone.
         sizes: whether it depends on the size of an input.
         stored: the names of the initializers that went into it: a table, frequencies.
+        singles: those of stored single float numbers that did: a base, a learned number.
+        through: the nodes of the network that made it, where weights did.
     """
 
     array: Array
     inputs: frozenset[str] = frozenset()
     sizes: bool = False
     stored: frozenset[str] = frozenset()
+    singles: frozenset[str] = frozenset()
+    through: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Network:
+    """What weights make of positions alone: data to the nodes around it, and numbers to whoever asks.
+
+    Args:
+        depth: how many nodes it has, one behind the other.
+        load: computes it; None where it is too large, or has no kernel.
+    """
+
+    depth: int
+    load: Callable[[], Position | None]
 
 
 @dataclass(frozen=True)
@@ -76,12 +95,14 @@ class Data:
         moved: where its elements come from; None where it is too large to say. What no move made is moved from itself:
             its index counts.
         positional: whether it depends on positions alone, and was only too large to compute, or had no kernel.
+        network: how it is computed, where weights made it of positions alone; None where data come in.
     """
 
     shape: Shape
     dtype: np.dtype[np.generic]
     moved: Callable[[], Moved] | None = field(default=None, compare=False)
     positional: bool = False
+    network: Network | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

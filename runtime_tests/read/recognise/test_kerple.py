@@ -12,6 +12,7 @@ from helpers.misread import biased, read
 from posenc.call import Call
 from posenc.formulas.fitting import Form, Observation, call_of_scores, find_scheme, spacing_of_dtype
 from posenc.formulas.kerple import reference
+from posenc_export.read.ends import MAX_LENGTH
 
 R1, R2 = np.array([0.3, 1.2, 1.7, 0.05]), np.array([0.9, 0.02, 0.4, 1.5])
 POWERS = np.array([0.25, 1.5, 0.7, 1.9])
@@ -27,7 +28,7 @@ def of(bias: np.ndarray) -> Form | None:
 def bias(kernel: str, queries: int = 13, keys: int = 13) -> np.ndarray:
     """Return the reference's bias in float64."""
     call: Call = call_of_scores(Observation("bias", np.zeros((4, queries, keys)), 0.0))
-    return np.asarray(reference(call, kernel=kernel, r1=R1, r2=SHAPES[kernel])[0][0])
+    return np.asarray(reference(call, kernel=kernel, r1=tuple(R1), r2=tuple(SHAPES[kernel]))[0][0])
 
 
 @pytest.mark.parametrize("kernel", SHAPES)
@@ -41,7 +42,7 @@ def test_a_kernel_gives_its_numbers(kernel: str, dtype: type, queries: int, keys
         numbers[:, ahead] = 0 if later == "zero" else np.nan
     found = of(numbers)
     assert found is not None
-    assert (found.family, found.name, found.scheme) == ("relative", f"kerple {kernel}", "")
+    assert (found.family, found.name, found.scheme) == ("relative", f"kerple {kernel}", "kerple")
     assert found.parameters["heads"] == 4
     within = 0.2 if dtype is np.float16 else 2e-3
     assert np.allclose(found.parameters["r1"], R1, rtol=within)
@@ -104,6 +105,13 @@ def test_a_graph_that_computes_a_kernel_is_named(tmp_path: Path, kernel: str) ->
     arrays |= {"unit": np.array(1, np.float32)} if kernel == "log" else {}
     made = read(tmp_path, biased(KERNELS[kernel]), arrays)
     (entry,) = made.encodings
+    # what float32 has of powers far out is nothing wrong
+    assert made.findings == ()
+    assert entry.errors is not None
+    assert (entry.errors.last_position, entry.errors.power) == (
+        MAX_LENGTH - 1,
+        1.0 if kernel == "log" else pytest.approx(POWERS.max(), rel=0.02),
+    )
     assert (entry.family, entry.name) == ("relative", f"kerple {kernel}")
     assert np.allclose(entry.parameters["r1"], R1, rtol=1e-3)
     assert np.allclose(entry.parameters["r2"], SHAPES[kernel], rtol=1e-3)

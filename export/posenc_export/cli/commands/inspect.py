@@ -51,6 +51,15 @@ INPUTS = options(
     named("--mask", "An input that is a mask.", "INPUT", many=True),
     under="What inputs are for",
 )
+ASKED = options(
+    named(
+        "--explain",
+        "A node, or a value that it gives: say what is seen there, and how near each formula came.",
+        "NODE",
+        many=True,
+    ),
+    under="What is asked of one place",
+)
 FAILING = options(
     several(
         "--fail-on",
@@ -88,6 +97,7 @@ LIMITS = options(
             "posenc inspect optimised.onnx --against model.onnx --json",
             "posenc inspect exported/ --format sarif > posenc.sarif",
             "posenc inspect model.onnx --html model.html",
+            "posenc inspect model.onnx --explain node_add_12",
         ],
         {
             0: "no finding is an error",
@@ -100,6 +110,7 @@ LIMITS = options(
 @click.argument("models", type=click.Path(path_type=Path), metavar="MODEL.onnx...", nargs=-1, required=True)
 @HELD
 @INPUTS
+@ASKED
 @FAILING
 @LIMITS
 @SHOWN
@@ -150,6 +161,8 @@ def _check_places(values: dict[str, Any], files: Sequence[Path]) -> None:
     for name in ("against", "plot", "html"):
         if values[name] is not None and count > 1:
             raise click.UsageError(f"--{name} is for one file: got {count}")
+    if values["explain"] and count > 1:
+        raise click.UsageError(f"--explain is for one file: got {count}")
     if values["plot"] is not None:
         from posenc_export.show.plots import check_picture
 
@@ -217,6 +230,7 @@ def _answer(file: Path, values: dict[str, Any], is_one: bool, say: Progress) -> 
     bound = {} if values["fail_above"] is None else {"bound": values["fail_above"]}
     limits = {"timeout": values["timeout"], "memory": values["memory"]}
     limits |= {"positions": tuple(values["positions"]), "masks": tuple(values["mask"])}
+    limits["explain"] = tuple(values["explain"])
     limits["begun"] = lambda made: say(f"reading {made.file}: {made.nodes:,} nodes")
     held = {"config": values["config"], "against": values["against"]}
     say(f"reading {decoded(str(file))}")

@@ -23,10 +23,16 @@ from posenc_export.read.values import Array, Position, Run
 
 LAST_KEY = "last_key"
 """The form that counts steps from the last key, whose table has the farthest key first."""
+BY_KEY = ("key", LAST_KEY)
+"""Forms that the place of a key gives alone."""
 SUMS = ("Sub", "Add")
 """Operators that make steps of places of queries and of keys."""
 OFF = 0.05
 """The share of the largest number near the query that the first errors must not exceed: else it is another bias."""
+FAR_ENOUGH = 64
+"""Distances of a call that tells how numbers grow."""
+STRAIGHT = 1e-6
+"""By how much the power of a straight line may be off 1."""
 Indices = NDArray[np.int64]
 
 
@@ -178,7 +184,7 @@ def _by_keys(bias: Bias) -> _Turns | None:
     """Return the turns of a bias that the place of a key gives alone."""
     value = bias.at_length.values.get(bias.target)
     is_last = bias.form.name == LAST_KEY
-    if bias.form.name not in ("key", LAST_KEY):
+    if bias.form.name not in BY_KEY:
         return None
     if not isinstance(value, Position) or value.array.shape[-1:] != (LENGTH,):
         return None
@@ -198,7 +204,7 @@ def _places(back: int, last: int, first: int) -> Indices:
 
 def _by_steps(bias: Bias) -> _Turns | None:
     """Return the turns of a bias that the steps from a query to keys give: a node makes them of the places of both."""
-    if bias.form.name not in ("distance", "signed"):
+    if bias.form.name in BY_KEY:
         return None
     for node in path_from(bias.graph, [bias.target]):
         takes_two = node.op_type in SUMS and len(node.inputs) == 2
@@ -274,3 +280,14 @@ def _behind(graph: Graph, node: Node, target: str) -> Iterator[Node]:
         if other.name != node.name and reached & set(other.inputs):
             reached.update(other.outputs)
             yield other
+
+
+def growth(exact: Exact, last: int) -> tuple[float, float]:
+    """Return the largest number of the first step, and the power of the distance by which numbers grow, at least 1."""
+    first, far = (np.abs(exact(np.array([step], np.int64))).reshape(-1) for step in (1, last))
+    known = first > 0
+    if last < FAR_ENOUGH or not known.any():
+        return float(first.max()), 1.0
+    power = float(np.max(np.log(np.maximum(far[known] / first[known], 1))) / np.log(last))
+    # a straight line is one however it is rounded
+    return float(first.max()), power if power > 1 + STRAIGHT else 1.0

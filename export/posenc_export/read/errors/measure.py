@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors, worst_of
+from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors, growth, worst_of
 from posenc_export.read.errors.biases import table_errors as bias_table_errors
 from posenc_export.read.errors.by_position import Exact, curve, errors_by_position, larger_errors
 from posenc_export.read.errors.far import Far, far_errors
@@ -116,7 +116,7 @@ class Measuring:
         """
         if named.form.exact is None or named.form.distances is not None:
             return self._by_place(named, limit)
-        if named.form.traits.grows:
+        if named.form.grows:
             return self._of_bias(named, limit)
         if named.sides:
             return self._of_sides(named)
@@ -206,11 +206,11 @@ class Measuring:
             found = worst_of([self._of_one_bias(named, target, limit, deadline) for target in named.tensors])
         if found is None:
             return None
-        slope = float(np.abs(exact(np.ones(1, np.int64))).max())
         errors = curve(found.positions, found.errors, self.bound)
         place: Place = "position" if named.form.name == "key" else "distance"
         last = int(found.positions[-1])
-        return replace(errors, last_position=last, is_late=found.is_late, slope=slope, place=place)
+        slope, power = growth(exact, last)
+        return replace(errors, last_position=last, is_late=found.is_late, slope=slope, power=power, place=place)
 
     def _of_one_bias(self, named: Named, target: str, limit: int, deadline: float) -> BiasErrors | None:
         """Return the errors of a tensor far out, or in a call as long as memory allows, or as what is stored."""
@@ -259,7 +259,7 @@ class Measuring:
 
     def breaks_at(self, named: Named) -> tuple[int, str] | None:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
-        if named.form.traits.grows:
+        if named.form.grows:
             return None  # its errors show what is another's number
         far = self._far_out(named, min(FAR, named.rows or FAR))
         return None if far is None or far.breaks is None else (far.breaks, far.words)

@@ -32,6 +32,7 @@ def constant(state: State, node: Node, operands: Operands) -> list[Value]:
     if node.op_type == "Constant":
         # numbers in a node are stored as those beside the nodes are
         stored = frozenset(node.outputs)
+    singles = frozenset(name for operand in operands if operand for name in singles_in(operand))
     load = _loader(state, node, operands)
     sizes = [size_of(operand.value) for operand in operands if operand]
     kinds = kinds_of(state, node, operands)
@@ -46,16 +47,16 @@ def constant(state: State, node: Node, operands: Operands) -> list[Value]:
                 return [Unknown(str(error))] * len(node.outputs)
         else:
             remembered.size += sum(array.nbytes for array in arrays)
-            return [Constant(array.shape, array.dtype, _always(array), stored) for array in arrays]
+            return [Constant(array.shape, array.dtype, _always(array), stored, singles) for array in arrays]
     return [
         Unknown(f"the shape of {node.op_type} is not known")
         if kind is None
-        else Constant(kind[0], kind[1], _output(load, i), stored)
+        else Constant(kind[0], kind[1], _output(load, i), stored, singles)
         for i, kind in enumerate(kinds)
     ]
 
 
-def computed(state: State, node: Node, operands: Operands) -> list[Value] | None:
+def computed(state: State, node: Node, operands: Operands) -> list[Position] | None:
     """Return what follows from positions and constants, or None where it is too large or has no kernel."""
     arrays: list[Array | None] = []
     for operand in operands:
@@ -83,6 +84,7 @@ def computed(state: State, node: Node, operands: Operands) -> list[Value] | None
             frozenset(name for value in positions for name in value.inputs),
             any(value.sizes for value in positions),
             frozenset(name for operand in operands if operand for name in stored_in(operand)),
+            frozenset(name for operand in operands if operand for name in singles_in(operand)),
         )
         for array in results
     ]
@@ -130,6 +132,14 @@ def stored_in(operand: Operand) -> frozenset[str]:
     if isinstance(value, Constant) and size_of(value) > (1 if is_float(value) else TABLE):
         return value.stored
     return frozenset()
+
+
+def singles_in(operand: Operand) -> frozenset[str]:
+    """Return the stored single float numbers in an input."""
+    value = operand.value
+    if isinstance(value, Constant) and size_of(value) == 1 and is_float(value):
+        return value.singles | value.stored
+    return value.singles if isinstance(value, (Constant, Position)) else frozenset()
 
 
 def _loader(state: State, node: Node, operands: Operands) -> Callable[[], list[Array]]:

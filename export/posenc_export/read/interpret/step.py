@@ -12,8 +12,9 @@ from posenc_export.read.interpret.fits import require_fit, require_inputs
 from posenc_export.read.interpret.kinds import kinds_of
 from posenc_export.read.interpret.meetings import is_meeting, is_weighted, looks_up
 from posenc_export.read.interpret.movement import moved, unmoved
+from posenc_export.read.interpret.networks import networks_of
 from posenc_export.read.interpret.state import State, dtype_of, is_data, shape_of, size_of
-from posenc_export.read.values import Constant, Data, Meeting, Operand, Position, Unknown, Value
+from posenc_export.read.values import Constant, Data, Meeting, Network, Operand, Position, Unknown, Value
 
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 COUNTING = {
@@ -45,7 +46,7 @@ def step(state: State, node: Node, operands: Operands) -> None:
     elif all(isinstance(value, Constant) for value in values):
         results = constant(state, node, operands)
     elif any(is_data(value) for value in values):
-        results = as_data(state, node, operands)
+        results = as_data(state, node, operands, networks_of(state, node, operands))
     else:
         meets = looks_up(node, operands) or is_weighted(node, operands)
         results = _of_positions(state, node, operands)
@@ -60,8 +61,17 @@ def record_of(node: Node, operands: Operands) -> Meeting:
     return Meeting(node.name, node.op_type, node.domain, tuple(operands), node.outputs, dict(node.attributes))
 
 
-def as_data(state: State, node: Node, operands: Operands) -> list[Value]:
-    """Return outputs of which the shapes alone are known, and where their elements come from."""
+def as_data(
+    state: State, node: Node, operands: Operands, networks: Sequence[Network | None] | None = None
+) -> list[Value]:
+    """Return outputs of which the shapes alone are known, and where their elements come from.
+
+    Args:
+        state: what is known.
+        node: the node.
+        operands: what comes in.
+        networks: how the outputs are computed, where positions and weights alone come in.
+    """
     results: list[Value] = []
     for i, kind in enumerate(kinds_of(state, node, operands)):
         if kind is None:
@@ -70,7 +80,7 @@ def as_data(state: State, node: Node, operands: Operands) -> list[Value]:
         shape, dtype = kind
         # data that were computed are where the next moves start
         movement = moved(node, operands, shape, i) or unmoved(node.outputs[i], shape)
-        results.append(Data(shape, dtype, movement))
+        results.append(Data(shape, dtype, movement, network=networks[i] if networks else None))
     return results
 
 
@@ -93,8 +103,10 @@ def _of_positions(state: State, node: Node, operands: Operands) -> Sequence[Valu
     indices = operands[1] if len(operands) > 1 else None
     # rows of words are data: which tokens come is for nobody to know
     words = looks_up(node, operands) and indices is not None and indices.tensor in state.tokens
-    if words or node.op_type in OF_DATA or (is_weighted(node, operands) and not _is_chosen(state, operands)):
+    if words or node.op_type in OF_DATA:
         return as_data(state, node, operands)
+    if is_weighted(node, operands) and not _is_chosen(state, operands):
+        return as_data(state, node, operands, networks_of(state, node, operands))
     results = computed(state, node, operands)
     if results is not None:
         return results

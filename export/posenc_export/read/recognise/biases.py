@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.fitting import Form, Observation, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.distances import by_distance
+from posenc_export.read.interpret.networks import of_network, opened
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
 from posenc_export.read.recognise.masks import is_mask, unblocked
@@ -21,9 +22,9 @@ from posenc_export.read.recognise.sides import TensorAxes
 from posenc_export.read.recognise.taken_in import coordinates_form
 from posenc_export.read.recognise.trails import (
     Trails,
-    arrays_of,
     is_data,
     is_float,
+    made_of,
     numbers_of,
     positions_of,
     shape_of,
@@ -63,20 +64,48 @@ def _claims(run: Run, axes: TensorAxes, lookups: Lookups, shared: Shared, meetin
     if not any(is_data(run.values.get(name)) for name in meeting.outputs if name):
         return
     for place, operand in enumerate(meeting.operands):
-        if operand is None or is_data(operand.value) or not is_float(operand.value):
+        if operand is None or not is_float(operand.value):
             continue
-        item = _looked_up(run, lookups, meeting, operand)
-        if item is not None and _is_of_tokens(axes, meeting, operand):
-            item = None
-        if item is None and meeting.op_type in PRODUCTS:
-            item = _padded(run, meeting, operand) or _nearest(run, meeting, operand) or _unfolded(run, meeting, operand)
-        if item is None and _is_added(meeting, place):
-            sign = -1 if meeting.op_type == "Sub" else 1
-            item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
+        with looked_at(operand.tensor):
+            if is_data(operand.value):
+                item = _of_network(run, shared, meeting, place) if _is_added(meeting, place) else None
+            else:
+                item = _of_positions(run, axes, (lookups, shared), meeting, place)
         if item is not None:
             yield item
             if meeting.op_type == "Where":
                 yield from (replace(item, node=taker) for taker in _takers(run, meeting))
+
+
+def _of_positions(
+    run: Run, axes: TensorAxes, known: tuple[Lookups, Shared], meeting: Meeting, place: int
+) -> Claim | None:
+    """Return the encoding of an input that follows from positions, or is stored; None where it is none."""
+    operand, (lookups, shared) = meeting.operands[place], known
+    if operand is None:
+        return None
+    item = _looked_up(run, lookups, meeting, operand)
+    if item is not None and _is_of_tokens(axes, meeting, operand):
+        item = None
+    if item is None and meeting.op_type in PRODUCTS:
+        item = _padded(run, meeting, operand) or _nearest(run, meeting, operand) or _unfolded(run, meeting, operand)
+    if item is None and _is_added(meeting, place):
+        sign = -1 if meeting.op_type == "Sub" else 1
+        item = shared.claim(meeting, operand, f"added {sign}", partial(_of_numbers, run, meeting, operand, sign))
+    return item
+
+
+def _of_network(run: Run, shared: Shared, meeting: Meeting, place: int) -> Claim | None:
+    """Return the encoding of what a network of positions alone adds to scores; None where these are of one, too."""
+    operand = meeting.operands[place]
+    others = (o for o in meeting.operands if o is not None and o is not operand)
+    if operand is None or not _is_of_scores(operand) or not any(is_data(o.value) and not of_network(o) for o in others):
+        return None
+    known = opened(operand)
+    if known is operand:
+        return None
+    sign = -1 if meeting.op_type == "Sub" else 1
+    return shared.claim(meeting, known, f"added {sign}", partial(_of_numbers, run, meeting, known, sign))
 
 
 def _takers(run: Run, meeting: Meeting) -> Iterator[Meeting]:
@@ -208,14 +237,12 @@ def _of_lookup(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup:
 
 def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Claim | None:
     """Return the encoding that a bias is by its numbers; None where it is a mask, or no bias of heads."""
-    shape = shape_of(operand.value)
-    several = len(shape) > 2 and shape[-1] > 1 and max(shape[:-1]) > 1
-    array = numbers_of(operand.value) if several else None
+    array = numbers_of(operand.value) if _is_of_scores(operand) else None
     if array is None or is_mask(array):
         return None
     # (.., heads, queries, keys) -> (heads, queries, keys): a batch repeats the first
     heads = unblocked(array).reshape(-1, *array.shape[-3:])[0]
-    seen = Observation("bias", sign * heads, spacing_of_dtype(array.dtype), stored=arrays_of(run, stored_of(operand)))
+    seen = Observation("bias", sign * heads, spacing_of_dtype(array.dtype), stored=made_of(run, operand))
     form = find_scheme(seen)
     if form is not None:
         item = claim(run, _continuous(seen, form), meeting, operand)
@@ -229,6 +256,12 @@ def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Clai
     if form is None or not _is_kept(run, operand, form, array):
         return None
     return replace(claim(run, form, meeting, operand), rows=_rows(form))
+
+
+def _is_of_scores(operand: Operand) -> bool:
+    """Return whether numbers may differ from head to head, or from query to query, and from key to key."""
+    shape = shape_of(operand.value)
+    return len(shape) > 2 and shape[-1] > 1 and max(shape[:-1]) > 1
 
 
 def _is_kept(run: Run, operand: Operand, form: Form, array: Array) -> bool:

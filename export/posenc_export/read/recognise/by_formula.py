@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from posenc.formulas.fitting import Form, Kind, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.fitting import Form, Kind, Observation, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.windows import boxes_of, sides_of
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
 from posenc_export.read.recognise.taken_in import form_of_steps
-from posenc_export.read.recognise.trails import arrays_of, numbers_of
-from posenc_export.read.values import Array, Meeting, Position, Run
+from posenc_export.read.recognise.trails import arrays_of, made_of, numbers_of
+from posenc_export.read.values import Array, Meeting, Operand, Position, Run
 
 FEWEST = 4
 """Tokens of the smallest grid."""
@@ -36,16 +36,14 @@ def name_by_formula(run: Run, unread: list[Named]) -> list[Named]:
     for entry in unread:
         if done.issuperset(entry.tensors):
             continue
-        steps = _of_steps(run, entry)
-        if steps is not None:
-            named.append(replace(entry, form=steps, shape=()))
-            continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
-        form = _behind_text(run, entry)
-        if form is not None:
-            named.append(replace(entry, form=form, shape=()))
-            continue
-        match = _of_rotation(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
+        with looked_at(*entry.tensors, *(turning.tables if turning is not None else ())):
+            form = _of_steps(run, entry) or _behind_text(run, entry)
+            if form is not None:
+                named.append(replace(entry, form=form, shape=()))
+                continue
+            meeting = nodes.get(entry.nodes[0])
+            match = _of_rotation(turning.seen) if turning is not None else _of_value(run, meeting, entry)
         if match is None:
             named.append(entry)
             continue
@@ -64,7 +62,8 @@ def named_by_factor(entry: Named, factors: Array | None) -> Named:
         return entry
     spacing = spacing_of_dtype(factors.dtype)
     # positions beyond that were rounded, or are infinite
-    match = find_scheme(Observation("factor", factors[: int(1 / spacing)], spacing))
+    with looked_at(*entry.tensors):
+        match = find_scheme(Observation("factor", factors[: int(1 / spacing)], spacing))
     return entry if match is None else replace(entry, form=match, shape=())
 
 
@@ -128,9 +127,9 @@ def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Form | None:
     """Return the scheme of a value that is added to data, multiplied with them, or chooses among them."""
     value = run.values.get(entry.tensors[0])
     array = None if value is None else numbers_of(value)
-    if array is None or meeting is None:
+    if value is None or array is None or meeting is None:
         return None
-    stored = arrays_of(run, entry.stored)
+    stored = (*arrays_of(run, entry.stored), *(one for one in made_of(run, Operand("", value)) if not one.ndim))
     for kind, numbers in _readings(meeting, array):
         found = find_scheme(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
         if found is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from posenc.formulas.fitting import Form
+from posenc_export.read.interpret.networks import opened
 from posenc_export.read.recognise.biases import biases_of
 from posenc_export.read.recognise.by_formula import name_by_formula
 from posenc_export.read.recognise.claims import claim, gathered
@@ -17,7 +18,7 @@ from posenc_export.read.recognise.sides import axes_of_data
 from posenc_export.read.recognise.sources import positions_from
 from posenc_export.read.recognise.tables import tables_of
 from posenc_export.read.recognise.unrecognised import unrecognised_of
-from posenc_export.read.values import Run
+from posenc_export.read.values import Operand, Position, Run
 
 AWAY = "tables not there"
 """The name of angles whose cosines and sines lie in a file that is missing."""
@@ -35,17 +36,35 @@ def encodings_of(run: Run) -> list[Named]:
         names = {*encoding.nodes, *(encoding.tensors if encoding.form.traits.is_turned else ())}
         if not claimed.issuperset(names):
             named.append(encoding)
-            claimed.update(names)
+            claimed.update(names, through(run, encoding))
     away = _of_tables_that_are_away(run)
     named += away
     claimed.update(node for encoding in away for node in encoding.nodes)
     # stored rows without a closed form may be those of a formula
     plain = [encoding for encoding in named if encoding.form.traits.is_learned]
     named = [encoding for encoding in named if not encoding.form.traits.is_learned]
-    named += name_by_formula(run, [*plain, *unrecognised_of(run, axes, claimed)])
+    named += _once(run, name_by_formula(run, [*plain, *unrecognised_of(run, axes, claimed)]))
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
     return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))
+
+
+def through(run: Run, named: Named) -> frozenset[str]:
+    """Return the nodes of the network that made the numbers of an encoding; none where no weights did."""
+    values = (run.values.get(tensor) for tensor in named.tensors)
+    known = (opened(Operand("", value)).value for value in values if value is not None)
+    return frozenset[str]().union(*(value.through for value in known if isinstance(value, Position)))
+
+
+def _once(run: Run, named: list[Named]) -> list[Named]:
+    """Return encodings, and what goes into a network only where what comes out has no name: that is never unnamed."""
+    told = [encoding for encoding in named if encoding.form.family != "not recognised"]
+    inside = frozenset[str]().union(*(through(run, encoding) for encoding in told))
+    return [
+        encoding
+        for encoding in named
+        if encoding in told or not (through(run, encoding) or inside.issuperset(encoding.nodes))
+    ]
 
 
 def _of_tables_that_are_away(run: Run) -> list[Named]:

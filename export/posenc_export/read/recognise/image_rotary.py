@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc.formulas.fitting import Form, Observation, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.windows import sides_of
 from posenc.ports import Array
 from posenc_export.read.recognise.claims import Claim, claim, gathered
@@ -59,7 +59,8 @@ def _claims(run: Run, products: tuple[tuple[Meeting, Operand], tuple[Meeting, Op
     if len(arrays) < 2 or arrays[0].shape != arrays[1].shape or arrays[0].ndim != 2:
         return
     # which of the two are cosines is told by the form: sines of the first count are 0
-    form = angles_form(arrays[0], arrays[1]) or angles_form(arrays[1], arrays[0])
+    with looked_at(*(operand.tensor for _, operand in products)):
+        form = angles_form(arrays[0], arrays[1]) or angles_form(arrays[1], arrays[0])
     if form is not None:
         stored = stored_of(*(operand for _, operand in products))
         for meeting, operand in products:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, spacing_of_dtype
+from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, looked_at, spacing_of_dtype
 from posenc_export.read.recognise.trails import LOOKUPS, Trails, is_quantized, numbers_of, shape_of
 from posenc_export.read.values import Meeting, Position, Run
 
@@ -60,7 +60,8 @@ class Lookups:
             result = node.outputs[0]
             if result not in self.known:
                 lookup = lookup_of(self.run, node)
-                form = None if lookup is None else self.form_of(lookup)
+                with looked_at(result):
+                    form = None if lookup is None else self.form_of(lookup)
                 self.known[result] = None if lookup is None or form is None else (lookup, form)
             if self.known[result] is not None:
                 return self.known[result]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Parameter
+from posenc.formulas.fitting import Form, Parameter, looked_at
 from posenc.formulas.rope import of_heads
 from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
@@ -88,10 +88,14 @@ def _encodings(run: Run) -> list[tuple[Named, Numbers]]:
 def _uses(flow: Flow) -> Iterator[Use]:
     reader = Reader(flow)
     for rotation in rotations(flow):
-        if (numbers := reader.of_rotation(rotation)) is not None:
+        with looked_at(*(table.tensor for table in rotation.tables)):
+            numbers = reader.of_rotation(rotation)
+        if numbers is not None:
             yield _rotation_use(flow, rotation, numbers)
     for operator in tabled_operators(flow):
-        if (numbers := reader.of_operator(operator)) is not None:
+        with looked_at(*(table.tensor for table in operator.tables)):
+            numbers = reader.of_operator(operator)
+        if numbers is not None:
             yield _operator_use(flow, operator, numbers)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, spacing_of_dtype
+from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.windows import sides_of
 from posenc.formulas.sinusoidal import near_columns
 from posenc_export.read.recognise.claimed_rows import error_of_rows, from_input, of_numbers
@@ -35,10 +35,10 @@ from posenc_export.read.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.read.recognise.trails import (
     RESIZING,
     Trails,
-    arrays_of,
     is_data,
     is_float,
     is_quantized,
+    made_of,
     numbers_of,
     positions_of,
     shape_of,
@@ -82,15 +82,19 @@ def _claims(run: Run, axes: TensorAxes, lookups: Lookups, shared: Shared, meetin
         for operand in operands:
             if is_data(operand.value):
                 continue
-            item = shared.claim(meeting, operand, "added", partial(_added, run, axes, lookups, meeting, operand))
-            # features of a number may be all that a graph gives
-            item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
+            with looked_at(operand.tensor):
+                item = shared.claim(meeting, operand, "added", partial(_added, run, axes, lookups, meeting, operand))
+                # features of a number may be all that a graph gives
+                item = item or (step_of(run, meeting, operand) if meeting.outputs == ("",) else None)
             # tokens themselves may be rows that follow no formula
             if item is not None and not (item.form.traits.is_learned and are_tokens(run, meeting, operand)):
                 yield item
     elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
-        taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
-        yield from (item for item in taken if item is not None)
+        for operand in operands:
+            with looked_at(operand.tensor):
+                item = taken_in(run, meeting, unquantized(run, operand))
+            if item is not None:
+                yield item
 
 
 def are_tokens(run: Run, meeting: Meeting, rows: Operand) -> bool:
@@ -228,7 +232,7 @@ def _form_of_numbers(array: Array, spacing: float | None) -> Form | None:
 
 def _form_of_tables(run: Run, operand: Operand, array: Array) -> Form | None:
     """Return the scheme of a grid whose rows follow no formula, as the tables tell it that it is made of."""
-    stored = arrays_of(run, stored_of(operand))
+    stored = made_of(run, operand)
     spacing = spacing_of_dtype(array.dtype)
     forms = (find_scheme(Observation("rows", grid, spacing, stored=stored)) for grid in _grids_of(array))
     return next((form for form in forms if form is not None and form.scheme), None)

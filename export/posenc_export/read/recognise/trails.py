@@ -114,6 +114,14 @@ def arrays_of(run: Run, names: Iterable[str]) -> tuple[Array, ...]:
     return tuple(array for array in arrays if array is not None and array.ndim)
 
 
+def made_of(run: Run, operand: Operand) -> tuple[Array, ...]:
+    """Return what is stored of which a value was made: tables, then single numbers, of shape ()."""
+    value = operand.value
+    names = sorted(value.singles) if isinstance(value, (Constant, Position)) else []
+    singles = (numbers_of(run.values[name]) for name in names if name in run.values)
+    return (*arrays_of(run, stored_of(operand)), *(one.reshape(()) for one in singles if one is not None))
+
+
 def is_quantized(run: Run, operand: Operand | None) -> bool:
     """Return whether a value is made of numbers of eight bits, or of four."""
     dtypes = [getattr(run.values.get(name), "dtype", np.dtype(np.int64)) for name in stored_of(operand)]

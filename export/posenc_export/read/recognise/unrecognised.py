@@ -261,12 +261,12 @@ def _with_origin(run: Run, named: Named) -> Named:
 
 def _origins(run: Run, tensor: str) -> list[str]:
     """Return the nodes that say how a value was made, the nearest first; sines and cosines before all others."""
-    nodes = list(_before(run, tensor, lambda value: not is_data(value)))
+    nodes = list(nodes_before(run, tensor, lambda value: not is_data(value)))
     told = [node for node in nodes if node.op_type in WAVES] or [node for node in nodes if node.op_type in TELLING]
     return [f"{node.op_type} at {node.node}" for node in told[:SHOWN]]
 
 
-def _before(run: Run, tensor: str, follows: Callable[[Value], bool]) -> Iterator[Meeting]:
+def nodes_before(run: Run, tensor: str, follows: Callable[[Value], bool]) -> Iterator[Meeting]:
     """Yield the nodes before a tensor, the nearest first, as far as values are such that are followed."""
     waiting, seen = [tensor], {tensor}
     for name in waiting:
@@ -355,7 +355,7 @@ def _input_behind(run: Run, tensor: str) -> str:
 
     Flux joins the places of its words and of its image, two inputs, before it makes angles of them.
     """
-    nodes = list(_before(run, tensor, is_data))
+    nodes = list(nodes_before(run, tensor, is_data))
     if any(node.op_type in PRODUCTS and not _is_outer(node) for node in nodes):
         return ""
     names = {o.tensor for node in nodes for o in node.operands if o is not None and is_data(o.value)} | {tensor}

@@ -15,16 +15,19 @@ from typing_extensions import TypedDict
 from posenc.formulas.families import Family
 from posenc.formulas.fitting import Parameter
 from posenc_export.read.inspection import (
+    AskedFit,
     Attended,
     Beyond,
     ComparedFile,
     End,
     Errors,
+    Explained,
     Finding,
     FoundEncoding,
     GraphInput,
     Inspection,
     NotJudged,
+    Observed,
     Place,
     Rounded,
     Severity,
@@ -67,6 +70,7 @@ class ErrorsJson(TypedDict):
     last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
     is_late: Annotated[bool, Field(description="whether time ran out before the last position that was to be tried")]
     slope: Annotated[float, Field(description="by how much the largest number grows with a position; 0: it does not")]
+    power: Annotated[float, Field(description="of the position, by which the largest number grows")]
     place: Annotated[Place, Field(description="what positions are: of a grid, the largest coordinate of a place")]
     grid: Annotated[tuple[int, ...], Field(description="places of the largest grid that was tried, along each axis")]
     samples: Annotated[Whole, Field(description="samples of sound that had these positions; null without sound")]
@@ -142,6 +146,44 @@ class InputJson(TypedDict):
     dtype: Text
 
 
+class AskedFitJson(TypedDict):
+    """What a formula said when it was asked about numbers that were seen."""
+
+    scheme: Text
+    guesses: int
+    name: Annotated[Text, Field(description="the form within the scheme of the nearest guess")]
+    parameters: Annotated[Mapping[Text, Text], Field(description="those of the nearest guess; empty without one")]
+    off: Annotated[Number, Field(description="how far off that guess is; null without one")]
+    allowed: Annotated[Number, Field(description="how far off it may be")]
+    agrees: bool
+
+
+class ObservedJson(TypedDict):
+    """Numbers that follow from positions, as formulas were asked about them."""
+
+    kind: Annotated[Text, Field(description="how they meet data: bias, rows, rotation and others")]
+    how: Text
+    axes: Text
+    shapes: Annotated[Names, Field(description="in which they were asked about: tokens in a row may be a grid")]
+    dtype: Text
+    numbers: Annotated[tuple[Number, ...], Field(description="the first of them; angles of rotations", max_length=64)]
+    lowest: Number
+    highest: Number
+    stored: Annotated[Names, Field(description="what is stored of which they were made; single numbers by value")]
+    fits: tuple[AskedFitJson, ...]
+
+
+class ExplainedJson(TypedDict):
+    """What is seen at a node, and which formulas were asked about it."""
+
+    name: Annotated[Text, Field(description="the node, or the value, that --explain named, or that no form has")]
+    op_type: Text
+    operands: Annotated[Names, Field(description="what comes in, in words")]
+    words: Annotated[Text, Field(description="what it was recognised as, or why no formula was asked")]
+    observed: tuple[ObservedJson, ...]
+    is_asked: Annotated[bool, Field(description="whether --explain named it; else nothing there was recognised")]
+
+
 class AttendedJson(TypedDict):
     """What becomes of the queries, the keys and the values of an attention: the nodes in which they are turned."""
 
@@ -193,6 +235,7 @@ class InspectionJson(TypedDict):
         tuple[NotJudgedJson, ...], Field(description="neither right nor wrong by this inspection", max_length=2**17)
     ]
     compared: Annotated[tuple[ComparedJson, ...], Field(description="with what --config and --against give")]
+    explained: Annotated[tuple[ExplainedJson, ...], Field(description="nodes of --explain, and those not recognised")]
 
 
 @cache
@@ -232,8 +275,24 @@ def inspection_read(text: bytes | str) -> Inspection:
         "sights": tuple(Sight(**entry) for entry in data["sights"]),
         "taken": tuple(Taken(**entry) for entry in data["taken"]),
         "compared": tuple(ComparedFile(**entry) for entry in data["compared"]),
+        "explained": tuple(_explained(entry) for entry in data["explained"]),
     }
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
+
+
+def _explained(data: ExplainedJson) -> Explained:
+    observed = tuple(
+        Observed(**{**entry, "fits": tuple(AskedFit(**fit) for fit in entry["fits"]), **_with_nan(entry)})  # type: ignore[arg-type]
+        for entry in data["observed"]
+    )
+    return Explained(**{**data, "observed": observed})  # type: ignore[arg-type]
+
+
+def _with_nan(data: ObservedJson) -> dict[str, object]:
+    """Return the numbers of an observation, of which null was none."""
+    ends = {"lowest": data["lowest"], "highest": data["highest"]}
+    known = {name: math.nan if number is None else number for name, number in ends.items()}
+    return {**known, "numbers": tuple(math.nan if number is None else number for number in data["numbers"])}
 
 
 def _encoding(data: EncodingJson) -> FoundEncoding:

@@ -5,9 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from posenc_export.common.markdown import plain
 from posenc_export.common.rounding import ceiling
 from posenc_export.read.findings import FINDINGS
-from posenc_export.read.inspection import End, Finding, FoundEncoding, GraphInput, Inspection, Rounded, Size
+from posenc_export.read.inspection import (
+    AskedFit,
+    End,
+    Explained,
+    Finding,
+    FoundEncoding,
+    GraphInput,
+    Inspection,
+    Rounded,
+    Size,
+)
 
 SHOWN = 3
 """Names that a line lists."""
@@ -26,6 +37,10 @@ WORDS = {
 """Parameters that people call otherwise."""
 PLAIN = ("its name", "its name and its numbers", "its type", "the operator that takes it")
 """Reasons that a reader sees for himself."""
+ASKED_COLUMNS = ("asked", "guesses", "nearest guess", "off by", "allowed")
+"""The columns of the formulas that were asked."""
+NOT_ITS = ("says that they are not its own", "has guesses of other shapes alone")
+"""What a formula says that made no guess, or none that numbers can be compared with."""
 LISTED = 4
 """Numbers of a parameter that is a list."""
 
@@ -44,6 +59,38 @@ def inspection_lines(inspection: Inspection, verdict: str, whole: bool = False) 
     yield ""
     yield from body_lines(inspection, whole)
     yield from file_lines(inspection, whole)
+    for entry in inspection.explained:
+        if entry.is_asked or whole:
+            yield ""
+            yield from explained_lines(entry)
+
+
+def explained_lines(entry: Explained) -> Iterator[str]:
+    """Yield what is seen at a node: what comes in, what it is recognised as, and the formulas that were asked."""
+    yield f"{entry.name}{f', {entry.op_type}' if entry.op_type else ''}{f': {entry.words}' if entry.words else ''}"
+    yield from (f"  takes {operand}" for operand in entry.operands)
+    for seen in entry.observed:
+        shapes = " or ".join(seen.shapes)
+        yield f"  {seen.kind}: numbers that {seen.how}, {seen.axes} = {shapes}, {seen.dtype}"
+        first = ", ".join(f"{number:.5g}" for number in seen.numbers)
+        yield f"    {seen.lowest:.5g} to {seen.highest:.5g}; the first are {first}"
+        if seen.stored:
+            yield f"    made of {'; '.join(seen.stored)}"
+        if not seen.fits:
+            yield "    no formula was asked: all numbers are alike, or not finite"
+            continue
+        rows = [asked_row(fit) for fit in seen.fits]
+        yield from (
+            f"    {line}" for line in plain(ASKED_COLUMNS, rows, ASKED_COLUMNS[1:2] + ASKED_COLUMNS[3:]).splitlines()
+        )
+
+
+def asked_row(fit: AskedFit) -> tuple[str, ...]:
+    """Return a formula that was asked as a row of a table."""
+    nearest = " ".join([fit.name, *(f"{name}={value}" for name, value in fit.parameters.items())]).strip()
+    off = "" if fit.off is None else "agrees" if fit.agrees else f"{fit.off:.2g}"
+    allowed = "" if fit.allowed is None else f"{fit.allowed:.2g}"
+    return fit.scheme, str(fit.guesses), nearest or NOT_ITS[fit.guesses > 0], off, allowed
 
 
 def file_lines(inspection: Inspection, whole: bool = False) -> Iterator[str]:

@@ -10,7 +10,15 @@ from markupsafe import Markup, escape
 from posenc_export.common.markdown import count_of, html_lines
 from posenc_export.proof.judging.by_position import bin_of
 from posenc_export.proof.judging.verdict import Bin
-from posenc_export.read import Finding, FoundEncoding, Inspection, finding_words, parameters_in_words
+from posenc_export.read import (
+    ASKED_COLUMNS,
+    Finding,
+    FoundEncoding,
+    Inspection,
+    asked_row,
+    finding_words,
+    parameters_in_words,
+)
 from posenc_export.show.pages.errors import Chart, ErrorSeries, Reading, chart_of
 from posenc_export.show.pages.page import environment, template
 from posenc_export.show.pages.policy import policy
@@ -87,6 +95,8 @@ def inspection_page(inspection: Inspection) -> str:
             tiles=_tiles(inspection, named),
             layers=layers_of(named, inspection.attentions),
             charts=[chart for encoding in named for chart in charts_of(encoding, inspection.findings)],
+            asked_columns=ASKED_COLUMNS,
+            asked_row=asked_row,
             at_most=at_most,
             count_of=count_of,
             most=MOST,
