@@ -49,8 +49,8 @@ def test_a_class_has_its_task_and_its_ports(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_small_model_is_proved(tmp_path: Path, name: str) -> None:
     model = ModelFolder.load(saved(name, tmp_path / "model"))
-    settings = {"formats": ("onnx",), "proof": "quick", "runtimes": ("ort-cpu",)}
-    assert posenc_export.export(model, to=tmp_path / "out", **settings).passed
+    result = posenc_export.export(model, to=tmp_path / "out", formats=("onnx",), proof="quick", runtimes=("ort-cpu",))
+    assert result.passed
 
 
 SEGFORMER = transformers.SegformerConfig(
