@@ -18,6 +18,7 @@ from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.heads import has_headless, is_headless
+from posenc_models.whole.pipeline import MODULES, STATIC, SentenceEncoder, notes_of_scores, sentence_encoder
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     CONDITIONAL_GENERATION,
@@ -25,9 +26,12 @@ from posenc_models.whole.tasks import (
     ENCODER_FILE,
     HIDDEN,
     KEY_VALUES,
+    LOGITS,
     PARTS,
     READS,
+    SENTENCE_SIMILARITY,
     TASKS,
+    TEXT,
     Task,
     all_tasks,
     architecture_of,
@@ -117,6 +121,7 @@ class ModelFolder:
         adapter: the folder of a LoRA that is merged into the weights; None for none.
         counts_positions: whether positions are counted from the mask, and do not go in.
         last_token: whether logits are those of the last token alone.
+        sentences: what makes vectors of sentences behind the model; None where it does not.
     """
 
     contents: Contents
@@ -131,6 +136,7 @@ class ModelFolder:
     adapter: Path | None = None
     counts_positions: bool = False
     last_token: bool = False
+    sentences: SentenceEncoder | None = None
 
     @classmethod
     def load(
@@ -168,7 +174,11 @@ class ModelFolder:
         _check_unquantized(contents)
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}: expected one of {', '.join(TASKS)}")
-        chosen = task_of(task, config) if task else _task_of(contents.path, config)
+        sentences = _sentences(contents, task)
+        if sentences is not None:
+            chosen = sentences.task(TASKS[SENTENCE_SIMILARITY][0])
+        else:
+            chosen = task_of(task, config) if task else _task_of(contents.path, config)
         if last_token and (chosen.encoder or not chosen.cache):
             raise ValueError(
                 f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
@@ -181,12 +191,13 @@ class ModelFolder:
         return cls(
             contents,
             chosen,
-            origin="--task" if task else "architectures",
+            origin="--task" if task else MODULES if sentences is not None else "architectures",
             dtype=dtype,
             quantize=quantize,
             allow_unused=allow_unused,
             adapter=None if adapter is None else Path(adapter),
             last_token=last_token,
+            sentences=sentences,
         )
 
     @property
@@ -258,12 +269,13 @@ class ModelFolder:
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
+        if self.sentences is not None and not self.sentences.auto:
+            return self._static(self.sentences)
         model, unread = _loaded(self, trial)
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
-        if self.contents.modules:
-            notes.append(
-                f"{', '.join(self.contents.modules)} of modules.json are not in the file: it gives {HIDDEN_STATES}"
-            )
+        pipeline = self.contents.pipeline
+        if pipeline is not None and pipeline.behind and self.sentences is None:
+            notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {HIDDEN_STATES}")
         if self.contents.adapter and self.adapter is None:
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
         if self.quantize is not None:
@@ -289,15 +301,52 @@ class ModelFolder:
         whole = model if of is None else of
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         filled = _ports(whole, self.dtype, inputs, inspect.signature(model.forward).parameters)
-        module = EncoderCall(model, list(filled), tuple(outputs.values()))
+        behind = self.sentences
+        module: nn.Module = (
+            EncoderCall(model, list(filled), tuple(outputs.values()))
+            if behind is None
+            else self._with_sentences(model, list(filled), behind)
+        )
 
         def call(*tensors: Tensor) -> Any:
             with _quiet():
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
         if trial:
-            check_answers(whole, call, filled, outputs.values(), cached=False)
-        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(whole))
+            wanted = outputs.values() if behind is None else (behind.answer,)
+            output = check_answers(whole, call, filled, wanted, cached=False)
+            if behind is not None:
+                _check_width(self, getattr(output, behind.answer).shape[-1])
+        of_scores = notes_of_scores(self.config, self.contents.pipeline) if outputs == LOGITS else ()
+        lines = (*(behind.notes if behind else ()), *of_scores, *notes)
+        return WholeModel(module.eval(), _texts(filled), tuple(outputs), lines, _said(whole))
+
+    def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:
+        """Return a model with what makes vectors of sentences behind it."""
+        import torch
+
+        from posenc_models.whole.sentences import MASK, SentenceCall, modules_of
+
+        if MASK not in inputs:
+            raise ValueError(f"{type(model).__name__} takes no {MASK}, on which vectors of sentences depend")
+        model.config.use_cache = False
+        dtype = getattr(torch, TORCH_NAMES[self.dtype])
+        module = SentenceCall(model, inputs, encoder, modules_of(encoder, dtype))
+        if self.quantize is not None:
+            round_linear(module.pipeline, self.quantize)
+        return module
+
+    def _static(self, encoder: SentenceEncoder) -> WholeModel:
+        """Return a table of vectors, of which texts are means."""
+        import torch
+
+        from posenc_models.whole.sentences import StaticCall, modules_of, static_rows
+
+        (file,) = self.contents.weights.values()
+        dtype = getattr(torch, TORCH_NAMES[self.dtype])
+        module = StaticCall(static_rows(file, dtype), encoder, modules_of(encoder, dtype))
+        texts = {name: _filled(TEXT[name], self.config, None) for name in ("input_ids", "attention_mask")}
+        return WholeModel(module.eval(), _texts(texts), tuple(self.task.outputs), encoder.notes, self.config)
 
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
@@ -342,6 +391,25 @@ class ModelFolder:
             max(generates, 0),
             (_begin(model),) if two else (),
         )
+
+
+def _sentences(contents: Contents, task: str | None) -> SentenceEncoder | None:
+    """Return what makes vectors of sentences behind a model, where its folder has that, and no other task is asked."""
+    pipeline = contents.pipeline
+    if task == SENTENCE_SIMILARITY and pipeline is None:
+        raise ValueError(f"{contents.path} has no {MODULES}: --task {task} is for folders of sentence-transformers")
+    is_asked = task == SENTENCE_SIMILARITY or (task is None and pipeline is not None and pipeline.is_of_sentences)
+    if pipeline is None or not (is_asked or pipeline.first.name == STATIC):
+        return None
+    if task not in (None, SENTENCE_SIMILARITY):
+        raise ValueError(f"{contents.path} holds {STATIC}, which gives vectors of sentences: it is no model for {task}")
+    return sentence_encoder(pipeline, contents.config)
+
+
+def _check_width(folder: ModelFolder, width: int) -> None:
+    """Raise ValueError where what comes behind a model is not made for as many numbers as it gives for a token."""
+    if folder.contents.pipeline is not None:
+        sentence_encoder(folder.contents.pipeline, {**folder.config, "hidden_size": width})
 
 
 def _place(path: str | PathLike[str]) -> Path:
@@ -493,7 +561,7 @@ def _loaded(folder: ModelFolder, trial: bool) -> tuple[Any, list[str]]:
         except Exception as error:  # a stranger's config: transformers raises what comes
             why = _why(folder, error).replace(str(place), str(folder.path))
             raise ValueError(f"transformers cannot load {folder.path}: {why}") from error
-    if folder.task.outputs == HIDDEN:
+    if folder.task.outputs == HIDDEN or (folder.sentences is not None and folder.sentences.answer in HIDDEN):
         info["missing_keys"] = _without_pooler(model, info["missing_keys"])
     lines = _check_loaded(folder, model, info)
     if folder.adapter is not None:
