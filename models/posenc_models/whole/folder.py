@@ -18,7 +18,7 @@ from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.heads import has_headless, is_headless
-from posenc_models.whole.pipeline import MODULES, STATIC, SentenceEncoder, notes_of_scores, sentence_encoder
+from posenc_models.whole.pipeline import MODULES, SENTENCE, STATIC, SentenceEncoder, notes_of_scores, sentence_encoder
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     CONDITIONAL_GENERATION,
@@ -63,6 +63,8 @@ DEQUANTIZED = ("mxfp4",)
 PAIR_OF_MODELS = "EncoderDecoderModel"
 ROOM_FOR_MORE = 10_000_000
 """Numbers that a model may have beyond twice those of its weights."""
+TYPES = "token_type_ids"
+"""The input that tells the texts of a pair apart."""
 FEATURES = "feature-extraction"
 """The task for hidden states."""
 HIDDEN_STATES = "a vector for each token"
@@ -256,6 +258,26 @@ class ModelFolder:
     def others(self) -> tuple[Self, ...]:
         """The model's other graphs: the encoder of a decoder."""
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
+
+    def as_file(self, inputs: Collection[str], outputs: Collection[str]) -> Self:
+        """Return the folder as a file with these inputs and outputs has it.
+
+        Of an encoder of sentences it may give the vectors of sentences alone, or those of tokens alone, and it may take
+        no types of tokens: those of a sentence are 0.
+        """
+        if self.sentences is None:
+            return self
+        if not set(self.task.outputs) <= set(outputs) and SENTENCE not in outputs:
+            plain = {"last_hidden_state": FEATURES, "logits": "fill-mask"}
+            task = next((task for output, task in plain.items() if output in outputs), None)
+            return self if task is None else replace(self, task=task_of(task, self.config), sentences=None)
+        encoder, taken = self.sentences, dict(self.task.inputs)
+        if not set(self.task.outputs) <= set(outputs):
+            encoder = replace(encoder, outputs=(SENTENCE,))
+        if TYPES in taken and TYPES not in inputs:
+            del taken[TYPES]
+            encoder = replace(encoder, notes=(*encoder.notes, f"the file takes no {TYPES}: all are 0, as of one text"))
+        return replace(self, task=replace(encoder.task(self.task), inputs=taken), sentences=encoder)
 
     def graph(self, file: str) -> Self:
         """Return the model's graph whose file has this name, without its ending; the folder itself for any other."""

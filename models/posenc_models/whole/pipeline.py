@@ -252,6 +252,12 @@ class SentenceEncoder:
     truncated: int | None
     notes: tuple[str, ...]
 
+    @property
+    def answers_empty(self) -> bool:
+        """Whether a text without a token has a vector that follows from no token: a sum of none, which is 0."""
+        pooled = [step.modes for step in self.steps if isinstance(step, PoolingStep)]
+        return not any({"cls", "max"} & set(modes) for modes in pooled)
+
     def task(self, plain: Task) -> Task:
         """Return its task: the plain one with its class and outputs."""
         outputs = {name: name for name in self.outputs}
@@ -349,7 +355,9 @@ def notes_of_scores(config: Mapping[str, Any], pipeline: Pipeline | None) -> lis
     said += [config.get("sbert_ce_default_activation_function")]
     name = next((one for one in said if isinstance(one, str)), "")
     applied = name.rpartition(".")[2][:SHOWN]
-    return [f"the file gives logits, to which a cross encoder of sentence-transformers applies {applied}"] if name else []
+    return (
+        [f"the file gives logits, to which a cross encoder of sentence-transformers applies {applied}"] if name else []
+    )
 
 
 def _without_graph(entry: ModuleLine) -> str:
