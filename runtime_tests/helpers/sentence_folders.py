@@ -10,7 +10,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from helpers.model_folders import FEATURES, GROUPED, MASKED, SEQUENCES, SMALL, T5, WORDS, Small
-from helpers.shared import Once
+from helpers.shared import DATA, Once
+from posenc.ports import Array
 
 WORDS_KNOWN = ("a", "b", "cat", "dog", "sat", "ran", "on", "the", "mat", "road", "sun", "sea", "is", "red", "blue")
 LIBRARY = "sentence_transformers."
@@ -155,108 +156,101 @@ def _small(title: str, kind: str, config: Mapping[str, Any], auto: str = FEATURE
 BERT = _small("BERT", "bert", SMALL)
 CLASSIFIER: Mapping[str, Any] = {**SMALL, "num_labels": 1}
 ENCODERS: Mapping[str, Encoder] = {
-    name: encoder
-    for name, encoder in {
-        "bert-mean": Encoder(
-            "MiniLM (all-MiniLM-L6-v2)",
-            BERT,
-            (old_pooling("mean_tokens"), OLD_NORM),
-            prompts={"prompts": {"query": "query: ", "document": ""}, "similarity_fn_name": "cosine"},
+    "bert-mean": Encoder(
+        "MiniLM (all-MiniLM-L6-v2)",
+        BERT,
+        (old_pooling("mean_tokens"), OLD_NORM),
+        prompts={"prompts": {"query": "query: ", "document": ""}, "similarity_fn_name": "cosine"},
+    ),
+    "qwen3-last": Encoder(
+        "Qwen3-Embedding",
+        _small("Qwen3", "qwen3", GROUPED, "AutoModelForCausalLM"),
+        (pooling("lasttoken"), NORM),
+        side="left",
+    ),
+    "t5-dense": Encoder(
+        "sentence-t5",
+        _small("T5's encoder", "t5", T5, "AutoModelForTextEncoding"),
+        (old_pooling("mean_tokens"), dense(WIDTH, 12, "Identity", bias=False), NORM),
+    ),
+    "mpnet-cls": Encoder("MPNet with its first token", _small("MPNet", "mpnet", SMALL), (old_pooling("cls_token"),)),
+    "xlm-r-max": Encoder("XLM-R with the largest", _small("XLM-R", "xlm-roberta", SMALL), (pooling("max"), NORM)),
+    "distilbert-dense": Encoder(
+        "distiluse",
+        _small("DistilBERT", "distilbert", {**WORDS, "dim": WIDTH, "hidden_dim": 24, "n_layers": 2, "n_heads": 2}),
+        (pooling("mean"), dense(WIDTH, 8, pickled=True)),
+        place="0_Transformer",
+    ),
+    "bert-sqrt": Encoder(
+        "BERT, over square roots",
+        BERT,
+        (pooling("mean_sqrt_len_tokens"), dense(WIDTH, 8, "GELU", use_residual=True)),
+    ),
+    "gpt2-weighted": Encoder(
+        "SGPT",
+        _small("GPT-2", "gpt2", {**SMALL, "n_embd": WIDTH, "n_layer": 2, "n_head": 2, "n_positions": 256}),
+        (pooling("weightedmean"),),
+    ),
+    "bert-several": Encoder(
+        "BERT, three ways joined, and a norm",
+        BERT,
+        (
+            old_pooling("max_tokens", "cls_token", "mean_tokens"),
+            Module("LayerNorm", {"dimension": 3 * WIDTH}, {"norm.weight": (3 * WIDTH,), "norm.bias": (3 * WIDTH,)}),
         ),
-        "qwen3-last": Encoder(
-            "Qwen3-Embedding",
-            _small("Qwen3", "qwen3", GROUPED, "AutoModelForCausalLM"),
-            (pooling("lasttoken"), NORM),
-            side="left",
-        ),
-        "t5-dense": Encoder(
-            "sentence-t5",
-            _small("T5's encoder", "t5", T5, "AutoModelForTextEncoding"),
-            (old_pooling("mean_tokens"), dense(WIDTH, 12, "Identity", bias=False), NORM),
-        ),
-        "mpnet-cls": Encoder(
-            "MPNet with its first token", _small("MPNet", "mpnet", SMALL), (old_pooling("cls_token"),)
-        ),
-        "xlm-r-max": Encoder("XLM-R with the largest", _small("XLM-R", "xlm-roberta", SMALL), (pooling("max"), NORM)),
-        "distilbert-dense": Encoder(
-            "distiluse",
-            _small("DistilBERT", "distilbert", {**WORDS, "dim": WIDTH, "hidden_dim": 24, "n_layers": 2, "n_heads": 2}),
-            (pooling("mean"), dense(WIDTH, 8, pickled=True)),
-            place="0_Transformer",
-        ),
-        "bert-sqrt": Encoder(
-            "BERT, over square roots",
-            BERT,
-            (pooling("mean_sqrt_len_tokens"), dense(WIDTH, 8, "GELU", use_residual=True)),
-        ),
-        "gpt2-weighted": Encoder(
-            "SGPT",
-            _small("GPT-2", "gpt2", {**SMALL, "n_embd": WIDTH, "n_layer": 2, "n_head": 2, "n_positions": 256}),
-            (pooling("weightedmean"),),
-        ),
-        "bert-several": Encoder(
-            "BERT, three ways joined, and a norm",
-            BERT,
-            (
-                old_pooling("max_tokens", "cls_token", "mean_tokens"),
-                Module("LayerNorm", {"dimension": 3 * WIDTH}, {"norm.weight": (3 * WIDTH,), "norm.bias": (3 * WIDTH,)}),
+        prompts={"truncate_dim": 40},
+    ),
+    "bert-layers": Encoder(
+        "BERT, a mean of its layers",
+        _small("BERT", "bert", SMALL, output_hidden_states=True),
+        (
+            Module(
+                "WeightedLayerPooling",
+                {"embedding_dimension": WIDTH, "layer_start": 1, "num_hidden_layers": 2},
+                {"layer_weights": (2,)},
             ),
-            prompts={"truncate_dim": 40},
+            pooling("mean"),
+            Module("Dropout", {"dropout": 0.1}),
         ),
-        "bert-layers": Encoder(
-            "BERT, a mean of its layers",
-            _small("BERT", "bert", SMALL, output_hidden_states=True),
-            (
-                Module(
-                    "WeightedLayerPooling",
-                    {"embedding_dimension": WIDTH, "layer_start": 1, "num_hidden_layers": 2},
-                    {"layer_weights": (2,)},
-                ),
-                pooling("mean"),
-                Module("Dropout", {"dropout": 0.1}),
-            ),
+    ),
+    "static": Encoder("static vectors (model2vec)", None, (NORM,), first="StaticEmbedding", place="0_StaticEmbedding"),
+    "splade": Encoder(
+        "SPLADE",
+        _small("BERT", "bert", SMALL, MASKED),
+        (Module("SpladePooling", {"pooling_strategy": "max", "activation_function": "relu"}),),
+        first="MLMTransformer",
+        prompts={"model_type": "SparseEncoder", "max_active_dims": None},
+    ),
+    "splade-sum": Encoder(
+        "SPLADE of OpenSearch",
+        _small(
+            "DistilBERT",
+            "distilbert",
+            {**WORDS, "dim": WIDTH, "hidden_dim": 24, "n_layers": 2, "n_heads": 2},
+            MASKED,
         ),
-        "static": Encoder(
-            "static vectors (model2vec)", None, (NORM,), first="StaticEmbedding", place="0_StaticEmbedding"
+        (Module("SpladePooling", {"pooling_strategy": "sum", "activation_function": "log1p_relu"}),),
+        settings={"transformer_task": "fill-mask", "max_seq_length": 24},
+        prompts={"model_type": "SparseEncoder", "max_active_dims": 20},
+    ),
+    "cross": Encoder(
+        "a cross encoder (ms-marco-MiniLM)",
+        _small(
+            "BERT",
+            "bert",
+            CLASSIFIER,
+            SEQUENCES,
+            sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0"},
         ),
-        "splade": Encoder(
-            "SPLADE",
-            _small("BERT", "bert", SMALL, MASKED),
-            (Module("SpladePooling", {"pooling_strategy": "max", "activation_function": "relu"}),),
-            first="MLMTransformer",
-            prompts={"model_type": "SparseEncoder", "max_active_dims": None},
-        ),
-        "splade-sum": Encoder(
-            "SPLADE of OpenSearch",
-            _small(
-                "DistilBERT",
-                "distilbert",
-                {**WORDS, "dim": WIDTH, "hidden_dim": 24, "n_layers": 2, "n_heads": 2},
-                MASKED,
-            ),
-            (Module("SpladePooling", {"pooling_strategy": "sum", "activation_function": "log1p_relu"}),),
-            settings={"transformer_task": "fill-mask", "max_seq_length": 24},
-            prompts={"model_type": "SparseEncoder", "max_active_dims": 20},
-        ),
-        "cross": Encoder(
-            "a cross encoder (ms-marco-MiniLM)",
-            _small(
-                "BERT",
-                "bert",
-                CLASSIFIER,
-                SEQUENCES,
-                sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0"},
-            ),
-            task="text-classification",
-        ),
-        "cross-modules": Encoder(
-            "a cross encoder with modules.json",
-            _small("XLM-R", "xlm-roberta", CLASSIFIER, SEQUENCES),
-            settings={"transformer_task": "sequence-classification", "max_seq_length": 24},
-            prompts={"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.activation.Sigmoid"},
-            task="text-classification",
-        ),
-    }.items()
+        task="text-classification",
+    ),
+    "cross-modules": Encoder(
+        "a cross encoder with modules.json",
+        _small("XLM-R", "xlm-roberta", CLASSIFIER, SEQUENCES),
+        settings={"transformer_task": "sequence-classification", "max_seq_length": 24},
+        prompts={"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.activation.Sigmoid"},
+        task="text-classification",
+    ),
 }
 """Folders that are exported, by a short name."""
 QUICK = ("bert-mean", "qwen3-last", "t5-dense")
@@ -266,3 +260,54 @@ QUICK = ("bert-mean", "qwen3-last", "t5-dense")
 def saved_encoder(once: Once, name: str) -> Path:
     """A folder of sentence-transformers."""
     return once(f"encoder-{name}", ENCODERS[name].save)
+
+
+VECTORS = DATA / "sentence_vectors.npz"
+"""What sentence-transformers gives for `texts_of` each folder: runtime_tests/scripts/sentence_vectors.py makes it."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A batch of texts.
+
+    Args:
+        ids: (batch, seq).
+        mask: (batch, seq): 1 for tokens.
+    """
+
+    ids: Array
+    mask: Array
+
+    def error(self, output: str, found: Array, expected: Array) -> float:
+        """Return how far an output is from another at most, as a share of the largest number, but for padding.
+
+        Infinities and NaN must be the same.
+        """
+        assert found.shape == expected.shape, (output, found.shape, expected.shape)
+        here = self.mask == 1 if output == "token_embeddings" else np.ones(len(found), bool)
+        ours, theirs = found[here].astype(np.float64), expected[here].astype(np.float64)
+        finite = np.isfinite(theirs)
+        if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+            return float("inf")
+        scale = np.abs(theirs[finite]).max(initial=0.0) or 1.0
+        return float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0) / scale)
+
+
+def texts_of(name: str) -> list[Texts]:
+    """Return texts of unlike lengths with padding on either side, one of one token, one alone, and an empty one."""
+    numbers = np.random.default_rng(len(name))
+    batches = (
+        ((7, 3, 1), False),
+        ((7, 3, 1), True),
+        ((1,), False),
+        ((5,), False),
+        ((9, 0, 4), False),
+        ((9, 0, 4), True),
+    )
+    made = []
+    for lengths, is_left in batches:
+        seq = max(lengths) + 2 * (len(lengths) > 1)
+        order = np.arange(seq)[::-1] if is_left else np.arange(seq)
+        mask = (order < np.array(lengths)[:, None]).astype(np.int64)
+        made.append(Texts(numbers.integers(2, 17, mask.shape) * mask, mask))
+    return made
