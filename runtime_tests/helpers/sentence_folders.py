@@ -1,12 +1,13 @@
 """Folders as sentence-transformers writes them: small models with random weights, and every module that is exported."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from safetensors.numpy import save_file
 
 from helpers.model_folders import FEATURES, GROUPED, MASKED, SEQUENCES, SMALL, T5, WORDS, Small
@@ -29,26 +30,34 @@ class Module:
         config: what its config.json says; None where it has none.
         shapes: its weights.
         pickled: whether these are in pytorch_model.bin.
+        how: its mode, or its activation.
     """
 
     kind: str
     config: Mapping[str, Any] | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pickled: bool = False
+    how: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it does, in words."""
+        return f"{self.kind} ({self.how})" if self.how else self.kind
 
 
 def pooling(*modes: str, width: int = WIDTH, **more: Any) -> Module:
     """A pooling, as the library writes it since its release 5.4."""
     said = modes[0] if len(modes) == 1 else list(modes)
-    return Module("Pooling", {"embedding_dimension": width, "pooling_mode": said, "include_prompt": True, **more})
+    config = {"embedding_dimension": width, "pooling_mode": said, "include_prompt": True, **more}
+    return Module("Pooling", config, how=" and ".join(modes))
 
 
 def old_pooling(*modes: str, width: int = WIDTH) -> Module:
     """A pooling, as most folders on the Hub have it."""
     keys = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-    return Module(
-        "Pooling", {"word_embedding_dimension": width, **{f"pooling_mode_{key}": key in modes for key in keys}}
-    )
+    config = {"word_embedding_dimension": width, **{f"pooling_mode_{key}": key in modes for key in keys}}
+    how = " and ".join(key.removesuffix("_token").removesuffix("_tokens") for key in keys if key in modes)
+    return Module("Pooling", config, how=how)
 
 
 def dense(rows: int, columns: int, activation: str = "Tanh", bias: bool = True, **more: Any) -> Module:
@@ -60,7 +69,7 @@ def dense(rows: int, columns: int, activation: str = "Tanh", bias: bool = True, 
         shapes["residual.weight"] = (columns, rows)
     pickled = bool(more.pop("pickled", False))
     name = f"torch.nn.modules.{module}.{activation}"
-    return Module("Dense", {**config, "activation_function": name, **more}, shapes, pickled)
+    return Module("Dense", {**config, "activation_function": name, **more}, shapes, pickled, activation)
 
 
 NORM, OLD_NORM = Module("Normalize", {"module_input_name": "sentence_embedding"}), Module("Normalize")
@@ -91,6 +100,21 @@ class Encoder:
     prompts: Mapping[str, Any] = field(default_factory=dict)
     task: str = "sentence-similarity"
     side: str = "right"
+
+    @property
+    def kind(self) -> str:
+        """The type of its model."""
+        return self.model.kind if self.model is not None else "static"
+
+    @property
+    def auto(self) -> str:
+        """The class of transformers that makes it."""
+        return self.model.auto if self.model is not None else ""
+
+    @property
+    def words(self) -> str:
+        """What comes behind the model, in words."""
+        return ", ".join(module.words for module in self.modules)
 
     def save(self, folder: Path) -> None:
         """Write the folder."""
@@ -217,7 +241,7 @@ ENCODERS: Mapping[str, Encoder] = {
     "splade": Encoder(
         "SPLADE",
         _small("BERT", "bert", SMALL, MASKED),
-        (Module("SpladePooling", {"pooling_strategy": "max", "activation_function": "relu"}),),
+        (Module("SpladePooling", {"pooling_strategy": "max", "activation_function": "relu"}, how="max"),),
         first="MLMTransformer",
         prompts={"model_type": "SparseEncoder", "max_active_dims": None},
     ),
@@ -229,7 +253,7 @@ ENCODERS: Mapping[str, Encoder] = {
             {**WORDS, "dim": WIDTH, "hidden_dim": 24, "n_layers": 2, "n_heads": 2},
             MASKED,
         ),
-        (Module("SpladePooling", {"pooling_strategy": "sum", "activation_function": "log1p_relu"}),),
+        (Module("SpladePooling", {"pooling_strategy": "sum", "activation_function": "log1p_relu"}, how="sum"),),
         settings={"transformer_task": "fill-mask", "max_seq_length": 24},
         prompts={"model_type": "SparseEncoder", "max_active_dims": 20},
     ),
@@ -311,3 +335,15 @@ def texts_of(name: str) -> list[Texts]:
         mask = (order < np.array(lengths)[:, None]).astype(np.int64)
         made.append(Texts(numbers.integers(2, 17, mask.shape) * mask, mask))
     return made
+
+
+def session_of(path: Path) -> Callable[[Array, Array], dict[str, Array]]:
+    """Return a function that runs an ONNX file on ids and a mask, with types of tokens where it takes them."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs, outputs = ([port.name for port in ports] for ports in (session.get_inputs(), session.get_outputs()))
+
+    def run(ids: Array, mask: Array) -> dict[str, Array]:
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        return dict(zip(outputs, session.run(None, {name: feeds[name] for name in inputs}), strict=True))
+
+    return run

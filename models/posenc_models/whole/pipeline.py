@@ -348,7 +348,7 @@ def sentence_encoder(pipeline: Pipeline, config: Mapping[str, Any]) -> SentenceE
 
 
 def notes_of_scores(config: Mapping[str, Any], pipeline: Pipeline | None) -> list[str]:
-    """Return a line on what sentence-transformers makes of the logits of a cross encoder; none of another classifier."""
+    """Return a line on what the library makes of the logits of a cross encoder; none of another classifier."""
     of_config = config.get("sentence_transformers")
     said = [of_config.get("activation_fn")] if isinstance(of_config, Mapping) else []
     said += [pipeline.prompts.get("activation_fn")] if pipeline is not None else []

@@ -2,19 +2,22 @@
 
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 import posenc_export
 from helpers.model_folders import refused_without_torch
-from helpers.sentence_folders import ENCODERS, QUICK, VECTORS, WIDTH, saved_encoder, texts_of
+from helpers.sentence_folders import ENCODERS, QUICK, VECTORS, WIDTH, saved_encoder, session_of, texts_of
 from helpers.shared import Once, one_of_each
 from posenc_models import ModelFolder
 from posenc_models.whole import sentences
@@ -34,18 +37,6 @@ def exported(once: Once, name: str) -> Path:
         assert result.passed, result
 
     return once(f"sentences-{name}", write) / "bundle"
-
-
-def session_of(path: Path) -> Callable[..., dict[str, Any]]:
-    """Return a function that runs an ONNX file by names, with types of tokens where it takes them."""
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    inputs, outputs = ([port.name for port in ports] for ports in (session.get_inputs(), session.get_outputs()))
-
-    def run(ids: Any, mask: Any) -> dict[str, Any]:
-        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        return dict(zip(outputs, session.run(None, {name: feeds[name] for name in inputs}), strict=True))
-
-    return run
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -76,6 +67,52 @@ def test_padding_moves_no_vector_and_an_empty_text_has_one_of_zeros(once: Once) 
     padded = run(*(np.concatenate([array, np.zeros((1, 60), np.int64)], 1) for array in (ids, mask)))
     np.testing.assert_allclose(padded["sentence_embedding"], run(ids, mask)["sentence_embedding"], rtol=0, atol=1e-6)
     np.testing.assert_array_equal(run(ids, 0 * mask)["sentence_embedding"], np.zeros((1, WIDTH), np.float32))
+
+
+LOADED = """
+import sys
+import posenc_export
+print(posenc_export.load(sys.argv[1]).encode([[5, 9, 2], [7]]).shape)
+print(sorted({"torch", "transformers"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_bundle_that_is_loaded_encodes_ids(once: Once, name: str) -> None:
+    model = posenc_export.load(exported(once, name))
+    texts = [[5, 9, 2, 7], [3], [11, 4]]
+    vectors = model.encode(texts)
+    for text, vector in zip(texts, vectors, strict=True):
+        np.testing.assert_allclose(model.encode(text), vector, rtol=0, atol=1e-6)
+    given = texts_of(name)[1]
+    np.testing.assert_allclose(
+        model.encode(given.ids, given.mask), STORED[f"{name}/1/sentence_embedding"], rtol=0, atol=CLOSE
+    )
+
+
+def test_what_is_no_text_is_said_in_a_line(once: Once) -> None:
+    bundle = exported(once, "bert-mean")
+    model = posenc_export.load(bundle)
+    for ids, mask, text in (
+        ([[1], []], None, "a text has no token: give each at least one"),
+        ([1, 32], None, "ids must be whole numbers in 0..31, got 32"),
+        (
+            [1, 2],
+            [1],
+            "attention_mask must be 1 for tokens and 0 for padding, of the shape (2,) of ids, got the shape (1,)",
+        ),
+        (
+            [[1, 2]],
+            [[1, 2]],
+            "attention_mask must be 1 for tokens and 0 for padding, of the shape (1, 2) of ids, got the",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            model.encode(ids, mask)
+    with pytest.raises(ValueError, match="bert:sentence-similarity writes no text: encode gives its vectors"):
+        model.generate([1, 2])
+    done = subprocess.run([sys.executable, "-c", LOADED, str(bundle)], capture_output=True, text=True, check=False)
+    assert done.stdout == f"(2, {WIDTH})\n[]\n", done.stderr
 
 
 def test_what_the_library_does_with_texts_is_said_and_its_files_are_copied(once: Once) -> None:
@@ -147,12 +184,14 @@ def moved_out(folder: Path) -> None:
     named(folder, 0, path="inner")
 
 
-def weights(folder: Path, content: bytes) -> None:
-    (folder / "2_Dense" / "pytorch_model.bin").write_bytes(content)
-    (folder / "2_Dense" / "model.safetensors").unlink()
+def pipe(folder: Path) -> None:
+    (folder / "config_sentence_transformers.json").unlink()
+    os.mkfifo(folder / "config_sentence_transformers.json")
 
 
 OF_LIBRARY = "sentence_transformers.models."
+OTHERS = ("CNN", "LSTM", "WordWeights", "MultiVectorMask")
+"""Modules behind a transformer that have no graph here."""
 REFUSED: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "path out": (
         "bert-mean",
@@ -167,14 +206,7 @@ REFUSED: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "path of Windows": ("bert-mean", lambda f: named(f, 1, path="..\\x"), r"expected a folder inside"),
     "link out": ("bert-mean", link_out, r"1_Pooling/config\.json is a link out of the model's folder"),
     "folder out": ("bert-mean", moved_out, r"inner is a link out of the model's folder, to .*outside"),
-    "pipe": (
-        "bert-mean",
-        lambda f: (
-            (f / "config_sentence_transformers.json").unlink(),
-            os.mkfifo(f / "config_sentence_transformers.json"),
-        ),
-        r"config_sentence_transformers\.json is no plain file",
-    ),
+    "pipe": ("bert-mean", pipe, r"config_sentence_transformers\.json is no plain file"),
     "no list": (
         "bert-mean",
         lambda f: (f / "modules.json").write_text("{}"),
@@ -182,8 +214,8 @@ REFUSED: dict[str, tuple[str, Callable[[Path], object], str]] = {
     ),
     "no type": ("bert-mean", lambda f: named(f, 1, type=3), r"names a module without a type and a path"),
     **{
-        kind: ("bert-mean", lambda f, kind=kind: named(f, 1, type=OF_LIBRARY + kind), rf"{kind} has no graph here: exp")
-        for kind in ("CNN", "LSTM", "WordWeights", "MultiVectorMask")
+        kind: ("bert-mean", partial(named, number=1, type=OF_LIBRARY + kind), rf"{kind} has no graph he")
+        for kind in OTHERS
     },
     "BoW first": (
         "bert-mean",

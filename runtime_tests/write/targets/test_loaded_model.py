@@ -64,7 +64,7 @@ def test_neither_torch_nor_transformers_is_loaded(bundle: Path) -> None:
     [
         ([], {}, "ids must be a list of tokens, or a list of such lists, got []"),
         ("abc", {}, "ids must be a list of tokens, or a list of such lists, got 'abc'"),
-        ([[1], []], {}, "a prompt has no token: give each at least one"),
+        ([[1], []], {}, "a text has no token: give each at least one"),
         ([1, VOCABULARY], {}, "ids must be whole numbers in 0..10, got 11"),
         ([1, -1], {}, "ids must be whole numbers in 0..10, got -1"),
         (np.array([0.5]), {}, "ids must be whole numbers in 0..10, got 0.5"),
