@@ -305,13 +305,13 @@ class Texts:
     def error(self, output: str, found: Array, expected: Array) -> float:
         """Return how far an output is from another at most, as a share of the largest number, but for padding.
 
-        Infinities and NaN must be the same.
+        Where one of them is no finite number, the other must be none: the largest of no tokens is minus infinity.
         """
         assert found.shape == expected.shape, (output, found.shape, expected.shape)
         here = self.mask == 1 if output == "token_embeddings" else np.ones(len(found), bool)
         ours, theirs = found[here].astype(np.float64), expected[here].astype(np.float64)
         finite = np.isfinite(theirs)
-        if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+        if not np.array_equal(np.isfinite(ours), finite):
             return float("inf")
         scale = np.abs(theirs[finite]).max(initial=0.0) or 1.0
         return float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0) / scale)
