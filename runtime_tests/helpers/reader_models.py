@@ -6,6 +6,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 PAIRS = {
     "how do I bake a loaf": "Bread needs flour, water and salt.",
@@ -22,8 +23,13 @@ def write_model(place: Path) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 4096}
-    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes: dict[str, Any] = {
+        "vocab_size": 64,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "max_position_embeddings": 4096,
+    }
+    heads: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     LlamaForCausalLM(LlamaConfig(**sizes, **heads, eos_token_id=None, bos_token_id=0)).save_pretrained(place)
 
 
@@ -43,7 +49,12 @@ def write_encoder(place: Path) -> None:
         single="[CLS] $A [SEP]", special_tokens=[(name, known[name]) for name in ("[CLS]", "[SEP]")]
     )
     tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     model = BertModel(BertConfig(vocab_size=len(known), max_position_embeddings=128, hidden_dropout_prob=0.0, **sizes))
 
     def vectors(texts: list[str]) -> torch.Tensor:

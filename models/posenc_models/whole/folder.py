@@ -297,7 +297,8 @@ class ModelFolder:
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
         pipeline = self.contents.pipeline
         if pipeline is not None and pipeline.behind and self.sentences is None:
-            notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {HIDDEN_STATES}")
+            gives = HIDDEN_STATES if self.task.outputs == HIDDEN else ", ".join(self.task.outputs)
+            notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {gives}")
         if self.contents.adapter and self.adapter is None:
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
         if self.quantize is not None:

@@ -30,6 +30,8 @@ LIBRARY = "sentence_transformers"
 TOKENS, SENTENCE, LAYERS = "token_embeddings", "sentence_embedding", "all_layer_embeddings"
 """What modules hand on, by the library's names."""
 TRANSFORMERS, STATIC = ("Transformer", "MLMTransformer"), "StaticEmbedding"
+SCORE = "LogitScore"
+"""The module behind a causal language model that is a cross encoder."""
 WEIGHTED = ("Dense", "LayerNorm", "WeightedLayerPooling")
 """Modules that have weights of their own."""
 FILES_OF_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -57,6 +59,8 @@ ARGUMENTS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 """What the library gives transformers beside a config."""
 HARMLESS = ("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer", "device_map", "low_cpu_mem_usage")
 """Arguments of models that change no graph."""
+MOST = 64
+"""Modules of a folder that are read."""
 SHOWN = 60
 """Letters of a prompt that a line shows."""
 
@@ -187,8 +191,8 @@ class Pipeline:
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """The names of all modules but the transformer."""
-        return tuple(entry.name for entry in self.entries if entry.name != "Transformer")
+        """The names of all modules but the first."""
+        return tuple(entry.name for entry in self.entries[1:])
 
     @property
     def companions(self) -> dict[str, Path]:
@@ -293,6 +297,8 @@ def _entries(path: Path) -> Iterator[ModuleLine]:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(content, list) or not content or not all(isinstance(said, dict) for said in content):
         raise ValueError(f"{path} holds no list of modules, as sentence-transformers writes it")
+    if len(content) > MOST:
+        raise ValueError(f"{path} names {len(content):,} modules: at most {MOST} are read")
     for said in content:
         kind, place = said.get("type"), said.get("path")
         if not isinstance(kind, str) or not isinstance(place, str):
@@ -324,7 +330,8 @@ def sentence_encoder(pipeline: Pipeline, config: Mapping[str, Any]) -> SentenceE
     check_first(pipeline)
     wrong = next((entry for entry in pipeline.entries[1:] if entry.foreign or entry.name not in MAKERS), None)
     if wrong is not None:
-        raise ValueError(f"{pipeline.root / MODULES}: {_without_graph(wrong)}; --task {PLAIN} writes the model alone")
+        advice = "" if wrong.name == SCORE else f"; --task {PLAIN} writes the model alone"
+        raise ValueError(f"{pipeline.root / MODULES}: {_without_graph(wrong)}{advice}")
     auto, answer, notes = ("", "", []) if pipeline.first.name == STATIC else _called(pipeline, config)
     steps: list[Step] = []
     widths = {TOKENS: _width(config)} if auto else {SENTENCE: _width(config)}
@@ -366,6 +373,8 @@ def _without_graph(entry: ModuleLine) -> str:
         return f"{entry.foreign} is code of its own, which is never run"
     if entry.name in ("Router", "Asym"):
         return f"{entry.name} takes one of several models by what a text is for: give the folder of one of them"
+    if entry.name == SCORE:
+        return f"{SCORE} takes the logits of a text's last token: --task text-generation --last-logits gives them"
     return f"{entry.name} has no graph here: expected {', '.join((*TRANSFORMERS[:1], STATIC, *MAKERS))}"
 
 

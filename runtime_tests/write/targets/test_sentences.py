@@ -18,7 +18,8 @@ import torch
 import posenc_export
 from helpers.model_folders import refused_without_torch
 from helpers.sentence_folders import ENCODERS, QUICK, VECTORS, WIDTH, saved_encoder, session_of, texts_of
-from helpers.shared import Once, one_of_each
+from helpers.shared import ROOT, Once, one_of_each
+from posenc_export.common.errors import BadInput
 from posenc_models import ModelFolder
 from posenc_models.whole import sentences
 
@@ -160,6 +161,25 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return made
 
 
+def test_the_page_has_every_folder_and_all_are_certified() -> None:
+    page = (ROOT / "docs" / "reference" / "measured" / "models.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- sentences -->")[2].partition("<!-- /sentences -->")[0]
+    rows = re.findall(r"^\| (.+?) \| \S+ \| (.*?) ?\| (\w+) \| \S+ \| (\S+) \|", table, re.MULTILINE)
+    assert [(title, words) for title, words, _, _ in rows] == [(one.title, one.words) for one in ENCODERS.values()]
+    assert {verdict for _, _, verdict, _ in rows} == {"certified"}
+    assert max(float(off) for *_, off in rows) <= CLOSE
+    assert f"made on {STORED['made']}" in table
+
+
+def test_no_export_goes_into_a_folder_that_it_reads(once: Once, tmp_path: Path) -> None:
+    """The weights of a dense layer lie there, and the folder of the model is another one."""
+    folder = copied(once, "distilbert-dense", tmp_path / "model")
+    for place in ("2_Dense", "0_Transformer", "."):
+        with pytest.raises(BadInput, match="this command reads"):
+            posenc_export.export(ModelFolder.load(folder), to=folder / place, formats=["onnx"], force=True)
+    assert (folder / "2_Dense" / "pytorch_model.bin").is_file()
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +232,11 @@ REFUSED: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda f: (f / "modules.json").write_text("{}"),
         r"modules\.json holds no list of modules",
     ),
+    "many": (
+        "bert-mean",
+        lambda f: (f / "modules.json").write_text(json.dumps(lines(f) * 1000)),
+        r"names 3,000 modules: at most 64 are read",
+    ),
     "no type": ("bert-mean", lambda f: named(f, 1, type=3), r"names a module without a type and a path"),
     **{
         kind: ("bert-mean", partial(named, number=1, type=OF_LIBRARY + kind), rf"{kind} has no graph he")
@@ -223,6 +248,13 @@ REFUSED: dict[str, tuple[str, Callable[[Path], object], str]] = {
         r"BoW has no graph here: expected Transf",
     ),
     "CLIP": ("bert-mean", lambda f: named(f, 0, type=OF_LIBRARY + "CLIPModel"), r"CLIPModel has no graph here"),
+    "LogitScore": (
+        "cross-modules",
+        lambda f: (f / "modules.json").write_text(
+            json.dumps([*lines(f), {"path": "1_LogitScore", "type": "sentence_transformers.models.LogitScore"}])
+        ),
+        r"LogitScore takes the logits of a text's last token: --task text-generation --last-logits gives them$",
+    ),
     "Router": (
         "bert-mean",
         lambda f: named(f, 0, type=OF_LIBRARY + "Router"),
@@ -332,6 +364,8 @@ def test_a_task_that_is_asked_for_leaves_the_pipeline_out(once: Once, tmp_path: 
     whole = ModelFolder.load(folder, "feature-extraction").build()
     assert whole.outputs == ("last_hidden_state",)
     assert "LSTM, Normalize of modules.json are not in the file: it gives a vector for each token" in whole.notes
+    sparse = ModelFolder.load(saved_encoder(once, "splade"), "fill-mask").build()
+    assert "SpladePooling of modules.json are not in the file: it gives logits" in sparse.notes
     (folder / "modules.json").unlink()
     with pytest.raises(ValueError, match=r"has no modules\.json: --task sentence-similarity is for folders of sen"):
         ModelFolder.load(folder, "sentence-similarity")
