@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from posenc.spec import Spec
     from posenc_export.bundle.folder import Bundle
     from posenc_export.proof.benchmarks import BenchOptions, BenchResult
-    from posenc_export.proof.causal_model import CausalModel
     from posenc_export.proof.exporter import ExportOptions, ExportResult
     from posenc_export.proof.judging.verdict import ValidateOptions
+    from posenc_export.proof.loaded_model import LoadedModel
     from posenc_export.proof.report.result import ValidateResult
     from posenc_export.read import Extended, ExtendOptions, Inspection, InspectOptions
     from posenc_export.write.inputs.given import Inputs
@@ -235,20 +235,25 @@ def validate(
 
 
 @worded(in_python)
-def load(folder: str | PathLike[str]) -> CausalModel:
-    """Load a whole model that writes text, for a first try: ONNX Runtime runs it on the CPU, and torch is not needed.
+def load(folder: str | PathLike[str]) -> LoadedModel:
+    """Load a whole model that writes text, or gives vectors of sentences, for a first try.
+
+    ONNX Runtime runs it on the CPU, and torch is not needed.
 
     >>> posenc_export.load("llama").generate([5, 9, 2], max_new_tokens=4)
     [24, 18, 3, 13]
+    >>> posenc_export.load("minilm").encode([[101, 4937, 102], [101, 102]]).shape
+    (2, 384)
 
     Args:
         folder: A bundle that `posenc export --model` wrote. Nothing of it but its ONNX file is run.
 
-    Raises BadInput, in one line, where the folder is no bundle, or holds no causal language model with its cache.
+    Raises BadInput, in one line, where the folder is no bundle, or holds neither a causal language model with its cache
+    nor an encoder of sentences.
     """
-    from posenc_export.proof.causal_model import load_causal
+    from posenc_export.proof.loaded_model import load_model
 
-    return load_causal(path_of(folder, "folder"))
+    return load_model(path_of(folder, "folder"))
 
 
 @worded(in_python)

@@ -17,19 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers import reader_models
 from helpers.preloaded import command_folder
+from helpers.reader_models import WRITERS
 
 ROOT = Path(__file__).parents[2]
-LLAMA = """
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
-
-torch.manual_seed(0)
-sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 4096}
-heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-LlamaForCausalLM(LlamaConfig(**sizes, **heads, eos_token_id=None, bos_token_id=0)).save_pretrained("your-model")
-"""
-"""Writes a small model, which stands for the reader's own."""
 FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
 COUNTS = re.compile(r"^passed: agrees on \d+ runtimes?, all \d+ checks?(; [\w ]+ not run)?", flags=re.MULTILINE)
 """How a report's headline begins, where all that could run agreed: the numbers are those of a machine."""
@@ -109,8 +101,9 @@ def give(page: str, folder: Path) -> None:
         with tarfile.open(ROOT / "runtime_tests" / "foreign_files" / "llama.tar.xz") as archive:
             archive.extract(name, folder, filter="data")
         (folder / name).rename(folder / "your.onnx")
-    if "your-model" in text:
-        run([sys.executable, "-c", LLAMA], folder)
+    for name in WRITERS:
+        if name in text:
+            run([sys.executable, str(Path(reader_models.__file__)), name], folder)
 
 
 def comparable(output: str) -> list[str]:

@@ -15,6 +15,7 @@ here needs torch or transformers before `build`.
 from posenc_models.whole.companions import GENERATION
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.folder import ModelFolder, WholeModel
+from posenc_models.whole.pipeline import SENTENCE
 from posenc_models.whole.quantized import BITS, BLOCK, Blocks, Quantize, blocks_of
 from posenc_models.whole.tasks import KEY_VALUES, TASKS, Task
 
@@ -23,6 +24,7 @@ __all__ = [
     "BLOCK",
     "GENERATION",
     "KEY_VALUES",
+    "SENTENCE",
     "TASKS",
     "Blocks",
     "Contents",

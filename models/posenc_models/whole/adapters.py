@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from posenc_models.whole.contents import ADAPTER, header_of, plain_file, read_object
+from posenc_models.whole.contents import ADAPTER
+from posenc_models.whole.files import header_of, plain_file, read_object
 
 WEIGHTS = "adapter_model.safetensors"
 UNMERGED = "does not fit the model: is it an adapter of this one?"

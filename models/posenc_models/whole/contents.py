@@ -12,26 +12,24 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
-from posenc.strict_json import LARGEST, parse, read_json
+from posenc.strict_json import LARGEST, read_json
 from posenc.weight_index import weight_map
 from posenc_models.whole.companions import CONFIG, GENERATION, companion_names
+from posenc_models.whole.files import StoredTensor, header_of, inner_folder, plain_file, read_object
+from posenc_models.whole.pipeline import STATIC, Pipeline, check_first, read_pipeline
 
 COPIED = 2**28
 """Bytes of the largest file that is copied into a bundle: the tokenizer of Gemma 3 has 33 million."""
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 """Files of weights; with .index.json behind its name, a file says which of several holds what."""
 EXPERTS = ".experts"
-ITEMS = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
-"""Bytes of a number, by the names that safetensors has for dtypes; of those that are not here, one or less."""
 HARMLESS_SIZE, HARMLESS_LAYERS = 2**20, 1000
 """What a config may claim whatever its weights hold: the module is counted before it is built, and this many can be."""
 SIZES = re.compile(r"(^|_)(size|dim|heads|experts|channels|embd|inner|model|ff|ffn)$")
@@ -43,27 +41,11 @@ FOREIGN_CODE = re.compile(
 """Keys of configs that have transformers load code or weights from elsewhere."""
 PROCESSOR = "preprocessor_config.json"
 """What says the size of images, where a config does not."""
-ADAPTER, MODULES = "adapter_config.json", "modules.json"
-
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """A tensor of a file of weights, by its header.
-
-    Args:
-        name: its name.
-        shape: its axes.
-        dtype: as safetensors calls it.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def size(self) -> int:
-        """How many numbers it holds."""
-        return prod(self.shape)
+ADAPTER = "adapter_config.json"
+ROWS = ("embedding.weight", "embeddings")
+"""What tables of static vectors are called: by sentence-transformers, and by model2vec."""
+MAPPING = "mapping"
+"""The row of each token, in a file of model2vec whose tokens share rows."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +53,14 @@ class Contents:
     """The files of a model's folder that are read or copied.
 
     Args:
-        path: the folder.
+        path: the folder of the model itself.
         config: what its config.json says.
         weights: the files of its weights, by their names in the folder.
         tensors: what these hold; nothing where they are pickled, and tell only when they are loaded.
         bytes: of all weights.
         companions: files that go with the model, by their paths in the folder.
         index: the file that says which of several files of weights holds what.
-        modules: what modules.json of sentence-transformers names beside the model itself.
+        pipeline: what modules.json of sentence-transformers names, and its files; None where there is none.
         adapter: whether an adapter lies beside the weights.
     """
 
@@ -89,8 +71,13 @@ class Contents:
     bytes: int
     companions: Mapping[str, Path]
     index: str = ""
-    modules: tuple[str, ...] = ()
+    pipeline: Pipeline | None = None
     adapter: bool = False
+
+    @property
+    def root(self) -> Path:
+        """The folder that was given: the model itself may lie in a folder of it."""
+        return self.pipeline.root if self.pipeline else self.path
 
     @property
     def parameters(self) -> int:
@@ -127,7 +114,8 @@ class Contents:
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file that is read or copied, by its real path."""
-        return tuple(path.resolve() for path in (*self.weights.values(), *self.companions.values()))
+        of_pipeline = self.pipeline.files.values() if self.pipeline else ()
+        return tuple(path.resolve() for path in (*self.weights.values(), *self.companions.values(), *of_pipeline))
 
     @contextmanager
     def private_folder(self) -> Iterator[Path]:
@@ -155,6 +143,12 @@ def look(path: Path) -> Contents:
         raise ValueError(f"there is no folder {path}: give one that save_pretrained wrote")
     if not path.is_dir():
         raise ValueError(f"{path} is a file: expected a folder that save_pretrained wrote")
+    pipeline = read_pipeline(path)
+    if pipeline is not None:
+        check_first(pipeline)
+        path = inner_folder(path, pipeline.first.place)
+        if pipeline.first.name == STATIC:
+            return _static(path, pipeline)
     if not os.path.lexists(path / CONFIG):
         if os.path.lexists(path / ADAPTER):
             raise ValueError(_of_adapter(path))
@@ -162,10 +156,7 @@ def look(path: Path) -> Contents:
     config = read_object(plain_file(path, CONFIG))
     if not isinstance(config.get("model_type"), str):
         raise ValueError(f"{path / CONFIG} has no model_type: expected that of a model of transformers")
-    companions = {
-        name: plain_file(path, name, LARGEST if name in (CONFIG, GENERATION) else COPIED)
-        for name in companion_names(path)
-    }
+    companions = _companions(path, pipeline)
     index, weights = _weights(path)
     tensors = [tensor for file in weights.values() if file.suffix == ".safetensors" for tensor in header_of(file)]
     contents = Contents(
@@ -176,57 +167,40 @@ def look(path: Path) -> Contents:
         sum(file.stat().st_size for file in weights.values()),
         companions,
         index,
-        tuple(_modules(path)),
+        pipeline,
         os.path.lexists(path / ADAPTER),
     )
     _check_claims(contents)
     return contents
 
 
-def plain_file(folder: Path, name: str, most: int = LARGEST) -> Path:
-    """Return the path of a file in a folder that may be read.
-
-    Args:
-        folder: the folder.
-        name: the file's path in it.
-        most: bytes that it may have; 0 for any number.
-
-    Raises ValueError, in one line, where it is no plain file, has more bytes, or is a link that leads out.
-    """
-    path = folder / name
-    try:
-        real = path.resolve(strict=True)
-        status = real.stat()
-        if not _is_inside(real, folder.resolve()):
-            raise ValueError(f"{path} is a link out of the model's folder, to {real}: copy that file to its place")
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path} is no plain file: expected one that can be read from its beginning to its end")
-        if most and status.st_size > most:
-            raise ValueError(f"{path} has {status.st_size:,} bytes: at most {most:,} are read")
-        path.open("rb").close()
-    except (OSError, RuntimeError) as error:  # a link in a circle is a RuntimeError
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is a link in a circle"
-        raise ValueError(f"{path} cannot be read: {reason}") from None
-    return path
+def _companions(path: Path, pipeline: Pipeline | None) -> dict[str, Path]:
+    """Return the files that go with a model: those beside it, and the configs of what comes behind it."""
+    beside = {
+        name: plain_file(path, name, LARGEST if name in (CONFIG, GENERATION) else COPIED)
+        for name in companion_names(path)
+    }
+    return beside | (pipeline.companions if pipeline is not None else {})
 
 
-def _is_inside(real: Path, folder: Path) -> bool:
-    """Return whether a file lies in a folder, or among the blobs of the download cache that the folder belongs to."""
-    if real.is_relative_to(folder):
-        return True
-    snapshots = next((place for place in (folder, *folder.parents) if place.name == "snapshots"), None)
-    return snapshots is not None and real.is_relative_to(snapshots.parent / "blobs")
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file; raise ValueError, in one line, where it holds none."""
-    try:
-        content = read_json(path)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {str(error).strip().partition(chr(10))[0]}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} holds a {type(content).__name__}: expected an object")
-    return content
+def _static(path: Path, pipeline: Pipeline) -> Contents:
+    """Look at a table of static vectors, of sentence-transformers or model2vec, beside which no config need lie."""
+    if not os.path.lexists(path / SAFETENSORS):
+        raise ValueError(f"{path} has no {SAFETENSORS}: expected the rows of {STATIC}")
+    file = plain_file(path, SAFETENSORS, 0)
+    tensors = header_of(file)
+    shapes = {tensor.name: tensor.shape for tensor in tensors}
+    rows = next((shapes[name] for name in ROWS if name in shapes), ())
+    if len(rows) != 2:
+        raise ValueError(f"{file} has no table {' or '.join(ROWS)} of two axes: expected the rows of {STATIC}")
+    words = shapes[MAPPING] if MAPPING in shapes else rows[:1]
+    if len(words) != 1 or shapes.get("weights", words) != words:
+        raise ValueError(
+            f"{file}: {MAPPING} and weights have a number for each token, got {words}, {shapes.get('weights')}"
+        )
+    config = {"model_type": "static", "architectures": [STATIC], "vocab_size": words[0], "hidden_size": rows[1]}
+    size = file.stat().st_size
+    return Contents(path, config, {SAFETENSORS: file}, tensors, size, _companions(path, pipeline), pipeline=pipeline)
 
 
 def _weights(folder: Path) -> tuple[str, dict[str, Path]]:
@@ -281,62 +255,6 @@ def _of_adapter(folder: Path) -> str:
     base = read_object(plain_file(folder, ADAPTER)).get("base_model_name_or_path")
     of = f"that of {base}" if isinstance(base, str) and base else "that of its base model"
     return f"{folder} holds an adapter, and no model: give {of} with --model, and this folder with --adapter"
-
-
-def header_of(path: Path) -> list[StoredTensor]:
-    """Return the tensors of a safetensors file; raise ValueError, in one line, where its header is not one of it."""
-    broken = f"{path} cannot be read: it is cut off, or no safetensors"
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > LARGEST and length < size:
-                raise ValueError(f"{path} has a header of {length:,} bytes: at most {LARGEST:,} are read")
-            text = file.read(length) if 8 + length <= size else b""
-        content = parse(text.decode())
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise ValueError(f"{broken} (its header is no JSON)") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{broken} (its header is no object)")
-    tensors = [_stored(name, said, broken) for name, said in content.items() if name != "__metadata__"]
-    data = size - 8 - length
-    for tensor, end in tensors:
-        if not 0 <= tensor.size * ITEMS.get(tensor.dtype, 0) <= end <= data:
-            raise ValueError(f"{broken} ({tensor.name} does not fit into it)")
-    return [tensor for tensor, _ in tensors]
-
-
-def _stored(name: str, said: object, broken: str) -> tuple[StoredTensor, int]:
-    """Return a tensor that a header names, and where its data end."""
-    fields = said if isinstance(said, dict) else {}
-    dtype, shape, ends = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
-    if (
-        not isinstance(dtype, str)
-        or not isinstance(shape, list)
-        or not isinstance(ends, list)
-        or len(ends) != 2
-        or not all(type(size) is int and size >= 0 for size in (*shape, *ends))
-    ):
-        raise ValueError(f"{broken} (its header says no shape and place of {name})")
-    return StoredTensor(name, tuple(shape), dtype), ends[1]
-
-
-def _modules(folder: Path) -> Iterator[str]:
-    """Yield what modules.json of sentence-transformers names behind the model, as "Pooling"."""
-    if not os.path.lexists(folder / MODULES):
-        return
-    path = plain_file(folder, MODULES)
-    try:
-        content = read_json(path)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-    for said in content if isinstance(content, list) else []:
-        kind = said.get("type") if isinstance(said, dict) else None
-        name = kind.rpartition(".")[2] if isinstance(kind, str) else "a module without a type"
-        if name != "Transformer":
-            yield name
 
 
 def _check_claims(contents: Contents) -> None:

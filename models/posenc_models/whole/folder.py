@@ -18,6 +18,7 @@ from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import PROCESSOR, Contents, look
 from posenc_models.whole.heads import has_headless, is_headless
+from posenc_models.whole.pipeline import MODULES, SENTENCE, STATIC, SentenceEncoder, notes_of_scores, sentence_encoder
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     CONDITIONAL_GENERATION,
@@ -25,9 +26,12 @@ from posenc_models.whole.tasks import (
     ENCODER_FILE,
     HIDDEN,
     KEY_VALUES,
+    LOGITS,
     PARTS,
     READS,
+    SENTENCE_SIMILARITY,
     TASKS,
+    TEXT,
     X_VECTOR,
     Task,
     all_tasks,
@@ -60,6 +64,8 @@ DEQUANTIZED = ("mxfp4",)
 PAIR_OF_MODELS = "EncoderDecoderModel"
 ROOM_FOR_MORE = 10_000_000
 """Numbers that a model may have beyond twice those of its weights."""
+TYPES = "token_type_ids"
+"""The input that tells the texts of a pair apart."""
 FEATURES = "feature-extraction"
 """The task for hidden states."""
 HIDDEN_STATES = "a vector for each token"
@@ -118,6 +124,7 @@ class ModelFolder:
         adapter: the folder of a LoRA that is merged into the weights; None for none.
         counts_positions: whether positions are counted from the mask, and do not go in.
         last_token: whether logits are those of the last token alone.
+        sentences: what makes vectors of sentences behind the model; None where it does not.
     """
 
     contents: Contents
@@ -132,6 +139,7 @@ class ModelFolder:
     adapter: Path | None = None
     counts_positions: bool = False
     last_token: bool = False
+    sentences: SentenceEncoder | None = None
 
     @classmethod
     def load(
@@ -169,7 +177,11 @@ class ModelFolder:
         _check_unquantized(contents)
         if task is not None and task not in TASKS:
             raise ValueError(f"unknown task {task!r}: expected one of {', '.join(TASKS)}")
-        chosen = task_of(task, config) if task else _task_of(contents.path, config)
+        sentences = _sentences(contents, task)
+        if sentences is not None:
+            chosen = sentences.task(TASKS[SENTENCE_SIMILARITY][0])
+        else:
+            chosen = task_of(task, config) if task else _task_of(contents.path, config)
         if last_token and (chosen.encoder or not chosen.cache):
             raise ValueError(
                 f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
@@ -182,12 +194,13 @@ class ModelFolder:
         return cls(
             contents,
             chosen,
-            origin="--task" if task else "architectures",
+            origin="--task" if task else MODULES if sentences is not None else "architectures",
             dtype=dtype,
             quantize=quantize,
             allow_unused=allow_unused,
             adapter=None if adapter is None else Path(adapter),
             last_token=last_token,
+            sentences=sentences,
         )
 
     @property
@@ -247,6 +260,26 @@ class ModelFolder:
         """The model's other graphs: the encoder of a decoder."""
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
 
+    def as_file(self, inputs: Collection[str], outputs: Collection[str]) -> Self:
+        """Return the folder as a file with these inputs and outputs has it.
+
+        Of an encoder of sentences it may give the vectors of sentences alone, or those of tokens alone, and it may take
+        no types of tokens: those of a sentence are 0.
+        """
+        if self.sentences is None:
+            return self
+        if not set(self.task.outputs) <= set(outputs) and SENTENCE not in outputs:
+            plain = {"last_hidden_state": FEATURES, "logits": "fill-mask"}
+            task = next((task for output, task in plain.items() if output in outputs), None)
+            return self if task is None else replace(self, task=task_of(task, self.config), sentences=None)
+        encoder, taken = self.sentences, dict(self.task.inputs)
+        if not set(self.task.outputs) <= set(outputs):
+            encoder = replace(encoder, outputs=(SENTENCE,))
+        if TYPES in taken and TYPES not in inputs:
+            del taken[TYPES]
+            encoder = replace(encoder, notes=(*encoder.notes, f"the file takes no {TYPES}: all are 0, as of one text"))
+        return replace(self, task=replace(encoder.task(self.task), inputs=taken), sentences=encoder)
+
     def graph(self, file: str) -> Self:
         """Return the model's graph whose file has this name, without its ending; the folder itself for any other."""
         return next((other for other in self.others if other.part == file), self)
@@ -259,12 +292,14 @@ class ModelFolder:
 
         Raises ValueError, in one line, where transformers cannot load it, or where it is no model of its task.
         """
+        if self.sentences is not None and not self.sentences.auto:
+            return self._static(self.sentences)
         model, unread = _loaded(self, trial)
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
-        if self.contents.modules:
-            notes.append(
-                f"{', '.join(self.contents.modules)} of modules.json are not in the file: it gives {HIDDEN_STATES}"
-            )
+        pipeline = self.contents.pipeline
+        if pipeline is not None and pipeline.behind and self.sentences is None:
+            gives = HIDDEN_STATES if self.task.outputs == HIDDEN else ", ".join(self.task.outputs)
+            notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {gives}")
         if self.contents.adapter and self.adapter is None:
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
         if self.quantize is not None:
@@ -291,15 +326,52 @@ class ModelFolder:
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         takes = inspect.signature(model.forward).parameters
         filled = _ports(whole, self.dtype, inputs, takes, self.contents.image_size)
-        module = EncoderCall(model, list(filled), tuple(outputs.values()))
+        behind = self.sentences
+        module: nn.Module = (
+            EncoderCall(model, list(filled), tuple(outputs.values()))
+            if behind is None
+            else self._with_sentences(model, list(filled), behind)
+        )
 
         def call(*tensors: Tensor) -> Any:
             with _quiet():
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
         if trial:
-            check_answers(whole, call, filled, outputs.values(), cached=False)
-        return WholeModel(module.eval(), _texts(filled), tuple(outputs), tuple(notes), _said(whole))
+            wanted = outputs.values() if behind is None else (behind.answer,)
+            output = check_answers(whole, call, filled, wanted, cached=False)
+            if behind is not None:
+                _check_width(self, getattr(output, behind.answer).shape[-1])
+        of_scores = notes_of_scores(self.config, self.contents.pipeline) if outputs == LOGITS else ()
+        lines = (*(behind.notes if behind else ()), *of_scores, *notes)
+        return WholeModel(module.eval(), _texts(filled), tuple(outputs), lines, _said(whole))
+
+    def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:
+        """Return a model with what makes vectors of sentences behind it."""
+        import torch
+
+        from posenc_models.whole.sentences import MASK, SentenceCall, modules_of
+
+        if MASK not in inputs:
+            raise ValueError(f"{type(model).__name__} takes no {MASK}, on which vectors of sentences depend")
+        model.config.use_cache = False
+        dtype = getattr(torch, TORCH_NAMES[self.dtype])
+        module = SentenceCall(model, inputs, encoder, modules_of(encoder, dtype))
+        if self.quantize is not None:
+            round_linear(module.pipeline, self.quantize)
+        return module
+
+    def _static(self, encoder: SentenceEncoder) -> WholeModel:
+        """Return a table of vectors, of which texts are means."""
+        import torch
+
+        from posenc_models.whole.sentences import StaticCall, modules_of, static_rows
+
+        (file,) = self.contents.weights.values()
+        dtype = getattr(torch, TORCH_NAMES[self.dtype])
+        module = StaticCall(static_rows(file, dtype), encoder, modules_of(encoder, dtype))
+        texts = {name: _filled(TEXT[name], self.config, None) for name in ("input_ids", "attention_mask")}
+        return WholeModel(module.eval(), _texts(texts), tuple(self.task.outputs), encoder.notes, self.config)
 
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
@@ -344,6 +416,25 @@ class ModelFolder:
             max(generates, 0),
             (_begin(model),) if two else (),
         )
+
+
+def _sentences(contents: Contents, task: str | None) -> SentenceEncoder | None:
+    """Return what makes vectors of sentences behind a model, where its folder has that, and no other task is asked."""
+    pipeline = contents.pipeline
+    if task == SENTENCE_SIMILARITY and pipeline is None:
+        raise ValueError(f"{contents.path} has no {MODULES}: --task {task} is for folders of sentence-transformers")
+    is_asked = task == SENTENCE_SIMILARITY or (task is None and pipeline is not None and pipeline.is_of_sentences)
+    if pipeline is None or not (is_asked or pipeline.first.name == STATIC):
+        return None
+    if task not in (None, SENTENCE_SIMILARITY):
+        raise ValueError(f"{contents.path} holds {STATIC}, which gives vectors of sentences: it is no model for {task}")
+    return sentence_encoder(pipeline, contents.config)
+
+
+def _check_width(folder: ModelFolder, width: int) -> None:
+    """Raise ValueError where what comes behind a model is not made for as many numbers as it gives for a token."""
+    if folder.contents.pipeline is not None:
+        sentence_encoder(folder.contents.pipeline, {**folder.config, "hidden_size": width})
 
 
 def _place(path: str | PathLike[str]) -> Path:
@@ -495,7 +586,7 @@ def _loaded(folder: ModelFolder, trial: bool) -> tuple[Any, list[str]]:
         except Exception as error:  # a stranger's config: transformers raises what comes
             why = _why(folder, error).replace(str(place), str(folder.path))
             raise ValueError(f"transformers cannot load {folder.path}: {why}") from error
-    if folder.task.outputs == HIDDEN:
+    if folder.task.outputs == HIDDEN or (folder.sentences is not None and folder.sentences.answer in HIDDEN):
         info["missing_keys"] = _without_pooler(model, info["missing_keys"])
     lines = _check_loaded(folder, model, info)
     if folder.adapter is not None:

@@ -43,6 +43,8 @@ PAIRS = {
 """What goes into two models whose outputs are compared: any number of texts, and of images."""
 LOGITS = {"logits": "logits"}
 HIDDEN = {"last_hidden_state": "last_hidden_state"}
+SENTENCE_SIMILARITY = "sentence-similarity"
+"""The task of folders of sentence-transformers: no architecture, but their modules.json, says it."""
 SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
 KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
 """The names of a layer's keys and values: those that go in, and those that come out."""
@@ -68,7 +70,7 @@ class Task:
     Args:
         name: as Hugging Face's hub has it.
         auto: the class of transformers that loads such a model.
-        ends: how the names of such architectures end.
+        ends: how the names of such architectures end; nothing where no name says it.
         inputs: what goes in, by its name: the rest of a port's text, with what the config says in braces. What a
             model's `forward` does not take is left out.
         outputs: what comes out: its name in the file, and the attribute of the model's output.
@@ -144,7 +146,7 @@ def what_reads(config: Mapping[str, Any]) -> str:
 
 def written_of(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the tasks of a model with this config, and how the names of their classes end."""
-    fitting = [task for task in reversed(_ALL) if not task.half and task.fits(config)]
+    fitting = [task for task in reversed(_ALL) if task.ends and not task.half and task.fits(config)]
     return dict(reversed({task.name: f"...{task.ends[0]}" for task in fitting}.items()))
 
 
@@ -292,6 +294,13 @@ _ALL = (
         ("QuestionEncoder", "ContextEncoder"),
         TEXT,
         {"pooler_output": "pooler_output"},
+    ),
+    Task(
+        SENTENCE_SIMILARITY,
+        "AutoModel",
+        (),
+        TEXT,
+        {name: name for name in ("token_embeddings", "sentence_embedding")},
     ),
     Task(
         "question-answering",

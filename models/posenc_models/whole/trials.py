@@ -71,8 +71,8 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
 
 def check_answers(
     model: Any, call: Callable[..., Any], ports: Mapping[str, str], wanted: Iterable[str], cached: bool
-) -> None:
-    """Raise ValueError, in one line, where a small call fails, or lacks what is wanted of it.
+) -> Any:
+    """Return the answer of a small call; raise ValueError, in one line, where it fails, or lacks what is wanted of it.
 
     Args:
         model: by whose class the line speaks.
@@ -103,6 +103,7 @@ def check_answers(
         has = [name for name, value in getattr(output, "items", dict)() if isinstance(value, torch.Tensor)]
         answers = f"it answers {_listed(has)}" if has else "its answer has no named tensors"
         raise ValueError(f"{type(model).__name__} is not exported: {answers}, and not {_listed(lacking)}")
+    return output
 
 
 def failure_line(model: Any, error: Exception, given: Sequence[str], cached: bool) -> str:

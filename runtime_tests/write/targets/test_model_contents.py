@@ -319,15 +319,6 @@ def test_a_class_that_is_half_of_a_model_is_the_one_that_is_named(tmp_path: Path
     assert [text.partition(":")[0] for text in whole.inputs] == ["input_ids", "attention_mask"]
 
 
-def test_what_is_behind_a_sentence_encoder_is_said(once: Once, tmp_path: Path) -> None:
-    kinds = ("Transformer", "Pooling", "Dense", "Normalize")
-    config = transformers.BertConfig.from_pretrained(saved(once, "bert"))
-    transformers.BertModel(config).save_pretrained(tmp_path)
-    at(tmp_path, "modules.json", json.dumps([{"type": f"sentence_transformers.models.{kind}"} for kind in kinds]))
-    notes = ModelFolder.load(tmp_path).build().notes
-    assert "Pooling, Dense, Normalize of modules.json are not in the file: it gives a vector for each token" in notes
-
-
 # ---- adapters --------------------------------------------------------------------------------------------------------
 
 

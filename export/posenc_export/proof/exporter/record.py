@@ -46,12 +46,12 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
 
 
 def call_in_cases(
-    encoding: Encoding, draft: Draft, options: ExportOptions, *, foreign: bool = False
+    encoding: Encoding, draft: Draft, options: ExportOptions, *, all_masked: bool = True
 ) -> tuple[Draft, Capture, Encoding]:
     """Call the module in every planned case; return the draft with the cases, what calls showed, and the called copy.
 
-    What calls showed is completed by the captures of each format, where there are any. `foreign` says that the file is
-    another program's.
+    What calls showed is completed by the captures of each format, where there are any. `all_masked` says
+    whether a text is tried of which all tokens are masked.
     """
     request = draft.request
     scope = Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking)
@@ -64,7 +64,7 @@ def call_in_cases(
         planned = shortest(planned, encoding.inputs)
         encoding = replace(encoding, reference=absent_reference)
     if draft.proof != "one":
-        planned = replace(planned, cases=(*planned.cases, *hard_cases(scope, foreign=foreign)))
+        planned = replace(planned, cases=(*planned.cases, *hard_cases(scope, all_masked=all_masked)))
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)

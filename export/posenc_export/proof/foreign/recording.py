@@ -60,7 +60,7 @@ def write_proof(
     asking = start(target.question, options.ask_timeout)
     write_adapted(file, match, folder)
     options.validation.progress(RECORDING)
-    draft, seen, _ = call_in_cases(encoding, draft, options, foreign=True)
+    draft, seen, _ = call_in_cases(encoding, draft, options, all_masked=target.answers_empty)
     if target.rules.registered and target.spec.method == IN_FLOAT32:
         # float32 angles are noise far out, in the model too: nobody says that a model is right beyond its context
         cases = tuple(golden for golden in draft.cases if golden.case.max_position < target.spec.max_len)

@@ -29,6 +29,7 @@ from posenc_export.write.targets import Target
 from posenc_export.write.targets.module import NoInputs
 from posenc_export.write.targets.room_for_models import fit_memory
 from posenc_models import ModelConfig, ModelFolder
+from posenc_models.whole import SENTENCE
 
 if TYPE_CHECKING:
     from torch import nn
@@ -115,7 +116,7 @@ def prove_source(
     if isinstance(against, ModelFolder):
         folder = replace(
             against, exact=False, counts_positions=_counts_positions(file), last_token=_is_of_the_last(file)
-        )
+        ).as_file(_inputs_of(file), _outputs_of(file))
         source = fit_memory(folder, noted.announce).graph(file.path.stem)
     says_form = spec is not None or {"mode", "method"} & settings.keys()
 
@@ -162,6 +163,19 @@ def _is_of_the_last(file: SourceFile) -> bool:
     }
     axes = named.get("logits")
     return axes is not None and len(axes) == 3 and axes[1] == 1
+
+
+def _inputs_of(file: SourceFile) -> list[str]:
+    """Return what a file takes, by the names that tasks have."""
+    return [file.names.get(value.name, identifier(value.name)) for value in read_foreign(file.path).inputs]
+
+
+def _outputs_of(file: SourceFile) -> list[str]:
+    """Return what a file gives, by the names that tasks have; a lone output with a vector for each text is SENTENCE."""
+    outputs = read_foreign(file.path).outputs
+    if len(outputs) == 1 and outputs[0].axes is not None and len(outputs[0].axes) == 2:
+        return [SENTENCE]
+    return [file.names.get(value.name, identifier(value.name)) for value in outputs]
 
 
 def _end_of(path: Path, memory: float) -> int | None:

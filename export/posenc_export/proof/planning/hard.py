@@ -27,12 +27,12 @@ MAX_IDS = 64
 """Ids of zero rows that are tried, at most."""
 
 
-def hard_cases(scope: Scope, *, foreign: bool = False) -> tuple[Case, ...]:
+def hard_cases(scope: Scope, *, all_masked: bool = True) -> tuple[Case, ...]:
     """Return calls with hard rows: one whose sequences have a kind each, or without a batch a call for each kind.
 
     Args:
         scope: What is tried.
-        foreign: Whether the file is another program's, which need not answer where all tokens are masked.
+        all_masked: Whether all tokens of a text are masked: few programs need to answer there.
     """
     encoding = scope.encoding
     if rules_of(encoding.family).derived_tolerances or not any(map(_takes_rows, encoding.inputs)):
@@ -40,7 +40,7 @@ def hard_cases(scope: Scope, *, foreign: bool = False) -> tuple[Case, ...]:
     of_trace = case_of(scope, {axis.name: scope.trace[axis.name] for axis in scope.lengths}, 0)
     batches = {axis.name: len(KINDS) for axis in scope.axes if axis.kind == "batch"}
     fits = all(axis.allowed(len(KINDS)) == len(KINDS) for axis in scope.axes if axis.kind == "batch")
-    by_sequence = BY_SEQUENCE_OF_TOKENS if foreign else BY_SEQUENCE
+    by_sequence = BY_SEQUENCE if all_masked else BY_SEQUENCE_OF_TOKENS
     kinds = (by_sequence,) if batches and fits else KINDS
     sizes = {**of_trace.sizes, **(batches if fits else {})}
     if elements(scope.ports, sizes) > scope.budget:

@@ -23,7 +23,7 @@ def reads_of(source: str | ModelConfig | ModelFolder | object, parameters: Itera
 
     reads: list[Path] = []
     if isinstance(source, ModelFolder):
-        reads += [source.path, *source.contents.files, *([source.adapter] if source.adapter else [])]
+        reads += [source.contents.root, *source.contents.files, *([source.adapter] if source.adapter else [])]
     elif isinstance(source, ModelConfig):
         reads += [Path(source.path)] if source.path else []
     elif isinstance(source, str):

@@ -45,6 +45,8 @@ class Target:
         quantize: What its linear weights are written as; None for what they are.
         positions: How many positions a whole model has; None where its config does not say it.
         is_large: Whether a proof is quick unless somebody asks for a full one.
+        answers_empty: Whether the answer to a text without a token follows from no weights, as a mean that is 0: files
+            of other programs are held to it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Target:
     quantize: Quantize | None = None
     positions: int | None = None
     is_large: bool = False
+    answers_empty: bool = False
     companions: Mapping[str, Path] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
 

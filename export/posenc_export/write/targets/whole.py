@@ -63,6 +63,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         file=folder.file,
         positions=folder.positions,
         is_large=folder.parameters > MANY,
+        answers_empty=folder.sentences is not None and folder.sentences.answers_empty,
         others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
         precise=None if folder.precision == "fp32" else partial(whole_target, precise, spec, seed),
         precision=folder.precision,

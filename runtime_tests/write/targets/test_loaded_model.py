@@ -16,7 +16,7 @@ from helpers.shared import DATA, Once
 from helpers.toy_decoder import POSITIONS, VOCABULARY, written
 from posenc.ports import Array
 from posenc_export.common.errors import BadInput
-from posenc_export.proof.causal_model import Text
+from posenc_export.proof.loaded_model import Text
 from posenc_export.proof.runtimes import RunFailed
 
 PROMPTS = ([3, 4, 9], [1], [7, 7, 7, 2, 10])
@@ -119,7 +119,7 @@ def test_neither_torch_nor_transformers_is_loaded(bundle: Path) -> None:
     [
         ([], {}, "ids must be a list of tokens, or a list of such lists, got []"),
         ("abc", {}, "ids must be a list of tokens, or a list of such lists, got 'abc'"),
-        ([[1], []], {}, "a prompt has no token: give each at least one"),
+        ([[1], []], {}, "a text has no token: give each at least one"),
         ([1, VOCABULARY], {}, "ids must be whole numbers in 0..10, got 11"),
         ([1, -1], {}, "ids must be whole numbers in 0..10, got -1"),
         (np.array([0.5]), {}, "ids must be whole numbers in 0..10, got 0.5"),

@@ -1,4 +1,4 @@
-"""A causal language model out of a bundle, to read texts and write tokens with: ONNX Runtime and NumPy alone."""
+"""A whole model out of a bundle, to read texts, write tokens or get vectors: ONNX Runtime and NumPy alone."""
 
 from __future__ import annotations
 
@@ -10,30 +10,41 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from posenc.ports import Array, Feeds, Port
+from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
+from posenc_export.common.arrays import numpy_dtype
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.caches_in_place import CachesInPlace
 from posenc_export.proof.generation import Call, Callee, TokenWriter, empty_caches, presents, read_tokens, steps
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
+from posenc_models.whole import SENTENCE
+
+TOKENS = "input_ids"
+"""The input that holds ids of tokens, by the name that every task has for it."""
 
 
 @dataclass(frozen=True)
-class CausalModel:
-    """A causal language model that is loaded: `posenc_export.load` makes it.
+class LoadedModel:
+    """A whole model that is loaded: `posenc_export.load` makes it.
+
+    A causal language model writes text (`generate`), an encoder of sentences gives vectors (`encode`).
 
     Args:
         inputs: What goes in, by the bundle's manifest.
         call: Runs the graph: arrays by their names to arrays by their names.
         end: How many ids of tokens it knows.
+        writes: Whether it writes text.
+        name: What it was exported as.
     """
 
     inputs: tuple[Port, ...]
     call: Call
     end: int
+    writes: bool = True
+    name: str = "it"
 
     @overload
     def generate(
@@ -58,8 +69,11 @@ class CausalModel:
             eos_token_id: The token that ends a text, or several; it is the last that is returned. None: nothing does.
 
         Returns the new tokens alone: a list for one prompt, a list of lists for several.
-        Raises ValueError, in one line, for a prompt without a token, for what is no id, and for no token to write.
+        Raises ValueError, in one line, for a prompt without a token, for what is no id, for no token to write, and
+        where the model writes no text.
         """
+        if not self.writes:
+            raise ValueError(f"{self.name} writes no text: encode gives its vectors")
         prompts, alone = self._prompts(ids)
         if max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
@@ -75,7 +89,12 @@ class CausalModel:
         return written[0] if alone else written
 
     def begin(self) -> Text:
-        """Return a text of no token, which the model reads and goes on with: any number of them at the same time."""
+        """Return a text of no token, which the model reads and goes on with: any number of them at the same time.
+
+        Raises ValueError, in one line, where the model writes no text.
+        """
+        if not self.writes:
+            raise ValueError(f"{self.name} writes no text: encode gives its vectors")
         return Text(self, self._callee(), 0, empty_caches(self.inputs, 1))
 
     def _callee(self) -> Callee:
@@ -83,6 +102,44 @@ class CausalModel:
         if isinstance(self.call, CachesInPlace):
             return Callee(Runner(self.call.begin(), self.inputs, ()).run, self.inputs)
         return Callee(self.call, self.inputs)
+
+    def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:
+        """Return the vector of a text, or of each text of a batch, as the pipeline of its folder makes it.
+
+        Args:
+            ids: The tokens of a text, (tokens), or of several, (batch, tokens); lists of several may have different
+                lengths. A tokenizer adds prompts, and tokens at the ends.
+            attention_mask: 1 for each token, and 0 for padding, as a tokenizer gives it beside ids that it padded.
+                None: every id is a token.
+
+        Returns (width) for one text, and (batch, width) for several.
+        Raises ValueError, in one line, for a text without a token, for what is no id, for a mask that does not fit, and
+        where the model gives no vectors of sentences.
+        """
+        if self.writes:
+            raise ValueError(f"{self.name} gives no vectors of sentences: generate writes its text")
+        texts, alone = self._prompts(ids)
+        seq = max(map(len, texts))
+        padded = np.array([text + [0] * (seq - len(text)) for text in texts], np.int64)
+        mask = np.array([[1] * len(text) + [0] * (seq - len(text)) for text in texts], np.int64)
+        if attention_mask is not None:
+            given = np.asarray(attention_mask)
+            if given.shape not in (mask.shape, mask.shape[alone:]) or not np.isin(given, (0, 1)).all():
+                raise ValueError(
+                    f"attention_mask must be 1 for tokens and 0 for padding, of the shape {mask.shape[alone:]} of ids, "
+                    f"got the shape {given.shape}"
+                )
+            mask = mask * given.reshape(mask.shape).astype(np.int64)
+        feeds = {port.name: self._feed(port, padded, mask) for port in self.inputs}
+        vectors = self.call(feeds)[SENTENCE]
+        return vectors[0] if alone else vectors
+
+    @staticmethod
+    def _feed(port: Port, ids: Array, mask: Array) -> Array:
+        """Return what goes into an input: tokens, their mask, or zeros, as the types of tokens of one text."""
+        if isinstance(port.carries, Mask):
+            return mask.astype(numpy_dtype(port.dtype))
+        return (ids if port.name == TOKENS else np.zeros_like(ids)).astype(numpy_dtype(port.dtype))
 
     def _prompts(self, ids: npt.ArrayLike) -> tuple[list[list[int]], bool]:
         """Return the prompts, and whether they were given as one."""
@@ -95,7 +152,7 @@ class CausalModel:
         prompts = [rows] if alone else [list(row) for row in rows]
         for prompt in prompts:
             if not prompt:
-                raise ValueError("a prompt has no token: give each at least one")
+                raise ValueError("a text has no token: give each at least one")
             wrong = next((id_ for id_ in prompt if not self._is_id(id_)), None)
             if wrong is not None:
                 raise ValueError(f"ids must be whole numbers in 0..{self.end - 1}, got {wrong!r}")
@@ -112,7 +169,7 @@ class Text:
     >>> text = posenc_export.load("llama").begin()
     >>> logits = text.read([5, 9, 2])
 
-    `CausalModel.begin` makes it.
+    `LoadedModel.begin` makes it.
 
     Args:
         model: The model.
@@ -121,7 +178,7 @@ class Text:
         caches: Their keys and values, (1, heads, tokens, features), by the names of their inputs.
     """
 
-    model: CausalModel
+    model: LoadedModel
     callee: Callee
     length: int
     caches: Feeds
@@ -172,19 +229,21 @@ def _up_to(row: list[int], ends: Collection[int]) -> list[int]:
     return row[: at + 1]
 
 
-def load_causal(folder: Path) -> CausalModel:
-    """Load the ONNX file of a bundle; raise BadInput, in one line, where it holds no causal language model."""
+def load_model(folder: Path) -> LoadedModel:
+    """Load the ONNX file of a bundle; raise BadInput, in one line, where it writes no text and gives no vectors."""
     bundle = Bundle.open(folder)
     manifest = bundle.manifest
     artifact = manifest.artifact("onnx")
-    if not manifest.generations or artifact is None:
+    has_vectors = any(port.name == SENTENCE for port in manifest.outputs)
+    if not (manifest.generations or has_vectors) or artifact is None:
         raise BadInput(
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
-            "wrote, for text-generation, with an ONNX file"
+            "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
     if manifest.parts:
         raise BadInput(f"{folder} holds an encoder and a decoder: load takes models of one graph")
-    (end,) = (limits_of(port).end for port in manifest.inputs if port.name == "input_ids")
+    (end,) = (limits_of(port).end for port in manifest.inputs if port.name == TOKENS)
     path = bundle.path(artifact)
     in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None
-    return CausalModel(manifest.inputs, in_place or load_ort_cpu(path, manifest).run, end or 2**31)
+    call = in_place or load_ort_cpu(path, manifest).run
+    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, manifest.scheme)
