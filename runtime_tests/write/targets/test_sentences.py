@@ -110,8 +110,9 @@ def test_what_is_no_text_is_said_in_a_line(once: Once) -> None:
     ):
         with pytest.raises(ValueError, match=re.escape(text)):
             model.encode(ids, mask)
-    with pytest.raises(ValueError, match="bert:sentence-similarity writes no text: encode gives its vectors"):
-        model.generate([1, 2])
+    for call in (lambda: model.generate([1, 2]), model.begin):
+        with pytest.raises(ValueError, match="bert:sentence-similarity writes no text: encode gives its vectors"):
+            call()
     done = subprocess.run([sys.executable, "-c", LOADED, str(bundle)], capture_output=True, text=True, check=False)
     assert done.stdout == f"(2, {WIDTH})\n[]\n", done.stderr
 
