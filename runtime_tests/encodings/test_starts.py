@@ -57,7 +57,7 @@ def call(inputs: tuple[Port, ...], start: int) -> dict[str, Array]:
 
 def test_every_scheme_of_queries_and_keys_that_has_starts_is_among_them() -> None:
     names = {one.values[0] for one in kinds()}
-    assert names == {"alibi", "t5_bias", "deberta_buckets", "clipped_relative"}
+    assert names == {"alibi", "t5_bias", "deberta_buckets", "clipped_relative", "kerple", "fire"}
 
 
 @pytest.mark.parametrize(("scheme", "mode", "params"), kinds())

@@ -5,9 +5,9 @@ import torch
 
 import posenc
 from posenc.ports import Array
-from posenc.spec import Spec
+from posenc.spec import BLOCK_ROWS, Spec
 
-SPEC = Spec("dynamic", "exact", None, 40)
+SPEC = Spec("dynamic", "exact", None, 40, table_rows=BLOCK_ROWS)
 BASES = {"text": 10000.0, "vision": 100.0}
 
 

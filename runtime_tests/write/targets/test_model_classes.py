@@ -31,15 +31,15 @@ TAKEN = {
     "Sam3ViTModel": "image-feature-extraction",
     "SEWForCTC": "automatic-speech-recognition",
     "DeepseekOcr2ForConditionalGeneration": "text-generation",
+    "ResNetForImageClassification": "image-classification",
+    "ResNetModel": "image-feature-extraction",
 }
 BY_CONFIG = {
     "BartForSequenceClassification": "of models with an encoder, a decoder and vocab_size .* writes text2text-gener",
     "BartModel": r"of models with an encoder, a decoder and vocab_size in config.json --model writes text2text-",
-    "Wav2Vec2ForSequenceClassification": r"of models with conv_stride in config.json --model writes automatic-speech-",
-    "ASTForAudioClassification": "of models with num_mel_bins in config.json --model writes nothing$",
-    "BertForMultipleChoice": r"of models with vocab_size .* text-generation \(\.\.\.ForC.*; --task feature-extr",
-    "ResNetForImageClassification": r"its config.json has no key that says what goes in \(vocab_size, image_size",
-    "RTDetrModel": "its config.json is of an encoder and a decoder, and has no key that says what goes in",
+    "Wav2Vec2ForPreTraining": r"of models with conv_stride in config.json --model writes automatic-speech-",
+    "BertForPreTraining": r"of models with vocab_size .* text-generation \(\.\.\.ForC.*; --task feature-extr",
+    "VitPoseForPoseEstimation": "of models that look at pixel_values --model writes object-detection",
     "Blip2ForImageTextRetrieval": r"zero-shot-image-cl.* \(\.\.\.Model\), text-generation \(\.\.\.ForConditional.*\)$",
     "SamModel": r"is several models in one \(vision_config, .*mask_decoder_config.*\): --model takes models of one",
     "Gemma3Model": "of texts and images --model writes the types that AutoModelForZeroShotImageClassification has",
@@ -50,9 +50,9 @@ BY_CLASS = {
     "VitsModel": "it answers waveform, .*, and not last_hidden_state$",
     "ProphetNetForConditionalGeneration": "a cache fails in its code .*only supported for `decoder_input_ids` of",
     "MoonshineForConditionalGeneration": "its encoder takes input_values, .* for text2text-.* gives input_ids$",
-    "Siglip2Model": "its config says no image_size, which pixel_values has$",
+    "Siglip2Model": "its config says no image_size, and no preprocessor_config.json beside it a height and a width",
     "CanineModel": "its config says no vocab_size, which input_ids has$",
-    "ResNetModel": "it takes pixel_values, and for feature-extraction --model gives input_ids$",
+    "RTDetrModel": r"a call with pixel_values fails in its code \(modeling_rt_detr.py, line \d+\); it takes pixel_mask",
     "FuyuModel": r"a call with pixel_values fails .* \(ValueError: You must specify exactly one of input_ids",
     "BrosForTokenClassification": "You have to specify bbox.*; it takes bbox, bbox_first_token_mask, too$",
     "BarkModel": "it takes input.*, and for feature-extraction --model gives input_ids$",
@@ -69,20 +69,15 @@ BY_CLASS = {
     "TvpModel": "it does not answer without pixel_values, and --model gives input_ids, attention_mask$",
 }
 WITH_ADVICE = (
-    *("BertForMultipleChoice", "ErnieForPreTraining", "Wav2Vec2ForSequenceClassification"),
+    *("BertForPreTraining", "ErnieForPreTraining", "ElectraForPreTraining"),
     # what their classes without a head take beside the text is asked for None there
     *(
         "ChameleonForConditionalGeneration",
-        "LukeForMultipleChoice",
         "VisualBertForPreTraining",
-        "XLNetForMultipleChoice",
     ),
 )
 WITHOUT = {
-    "FunnelForMultipleChoice": "has no weights for decoder",  # it is built around FunnelBaseModel
     "LxmertForPreTraining": "visual_feats",
-    "XmodForMultipleChoice": "Input language unknown",
-    "Wav2Vec2ForXVector": "nothing in Wav2Vec2Model reads feature_extractor.bias",  # its head has the name of a part
     "UniSpeechSatForPreTraining": "nothing in UniSpeechSatModel reads label_embeddings_concat",
     "ParakeetForCTC": "takes input_features, attention_mask, not input_ids",  # AutoModel has this very class
     "Wav2Vec2BertForXVector": "takes input_features, .*, not input_ids",

@@ -24,8 +24,11 @@ from posenc_models import ModelFolder
 from posenc_models.whole import sentences
 
 STORED = np.load(VECTORS)
-CLOSE = 1e-5
-"""How far a vector may be from that of the package, as a share of the largest number."""
+CLOSE = 5e-5
+"""How far a vector may be from that of the package, as a share of the largest number.
+
+The stored vectors are of a CPU with AVX2. T5 does not scale its scores: without AVX2 it is off by 1.03e-5 there.
+"""
 NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in ENCODERS]
 
 
