@@ -66,9 +66,9 @@ def rule_of(facts: Facts, mutation: Mutation) -> str:
 
 
 def _never_fires(facts: Facts, mutation: Mutation) -> bool:
-    """Return whether an element that was moved is part of what Relu takes, and of nothing else."""
+    """Return whether elements that are others are part of what Relu takes, and of nothing else."""
     ends = facts.ends(mutation.name.partition("[")[0])
-    return mutation.what == "element moved" and ends == {("Relu", 0)}
+    return mutation.what in ("element moved", "row zeroed", "rows swapped") and ends == {("Relu", 0)}
 
 
 def _of_constant(facts: Facts, mutation: Mutation) -> str:
