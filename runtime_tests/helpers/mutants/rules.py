@@ -66,9 +66,13 @@ def rule_of(facts: Facts, mutation: Mutation) -> str:
 
 
 def _never_fires(facts: Facts, mutation: Mutation) -> bool:
-    """Return whether elements that are others are part of what Relu takes, and of nothing else."""
-    ends = facts.ends(mutation.name.partition("[")[0])
-    return mutation.what in ("element moved", "row zeroed", "rows swapped") and ends == {("Relu", 0)}
+    """Return whether a weight that is another is part of what Relu takes, and of nothing else.
+
+    A row of a vector is one weight.
+    """
+    name = mutation.name.partition("[")[0]
+    is_weight = mutation.what == "element moved" or facts.stored[name].ndim == 1
+    return is_weight and facts.ends(name) == {("Relu", 0)}
 
 
 def _of_constant(facts: Facts, mutation: Mutation) -> str:
