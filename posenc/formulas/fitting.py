@@ -137,20 +137,13 @@ class Observation:
 
     def agrees(self, guess: Guess) -> bool:
         """Return whether these numbers are those of a guess, within what their dtype can tell apart."""
-        return self.differences(guess) is not None
-
-    def differences(self, guess: Guess) -> Floats | None:
-        """Return the absolute differences from the numbers of a guess; None where the dtype tells them apart.
-
-        Of kinds with places: the largest at each place, (*places,) or (*places, heads). Of other kinds: the largest.
-        """
         apart = self.apart(guess)
-        return apart if apart is not None and apart.max() <= self.allowed(guess) else None
+        return apart is not None and bool(apart.max() <= self.allowed(guess))
 
     def apart(self, guess: Guess) -> Floats | None:
         """Return the absolute differences from the numbers of a guess, of any size; None where shapes differ.
 
-        Of whole numbers: the largest difference.
+        Of kinds with places: the largest at each place, (*places,) or (*places, heads). Of other kinds: the largest.
         """
         # a guess of rows may leave out those that half precision made noise
         seen = self.numbers[: len(guess.numbers)] if KINDS[self.kind].in_order else self.numbers
@@ -208,7 +201,7 @@ class Form:
         moved: Distances whose row is not the form's, or is up to how a runtime rounds half precision.
         scheme: The scheme whose formula gives the numbers; empty where none does.
         typed: The parameters of the scheme.
-        differences: How far off the numbers were that were seen, as `Observation.differences` returns it.
+        differences: How far off the numbers were that were seen, as `Observation.apart` returns it.
     """
 
     family: Family
@@ -368,7 +361,7 @@ class Answer:
     allowed: float = 0.0
 
     def take(self, seen: Observation, guess: Guess) -> Floats | None:
-        """Count a guess; return its differences as `Observation.differences` does."""
+        """Count a guess; return its differences, or None where they are larger than allowed."""
         self.guesses += 1
         apart = seen.apart(guess)
         if apart is None:

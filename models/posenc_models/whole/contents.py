@@ -19,16 +19,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posenc.strict_json import LARGEST, read_json
+from posenc.strict_json import LARGEST
 from posenc.weight_index import weight_map
 from posenc_models.whole.companions import CONFIG, GENERATION, companion_names
-from posenc_models.whole.files import StoredTensor, header_of, inner_folder, plain_file, read_object
+from posenc_models.whole.files import (
+    PICKLE,
+    SAFETENSORS,
+    StoredTensor,
+    header_of,
+    inner_folder,
+    plain_file,
+    read_object,
+)
 from posenc_models.whole.pipeline import STATIC, Pipeline, check_first, read_pipeline
 
 COPIED = 2**28
 """Bytes of the largest file that is copied into a bundle: the tokenizer of Gemma 3 has 33 million."""
-SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
-"""Files of weights; with .index.json behind its name, a file says which of several holds what."""
 EXPERTS = ".experts"
 HARMLESS_SIZE, HARMLESS_LAYERS = 2**20, 1000
 """What a config may claim whatever its weights hold: the module is counted before it is built, and this many can be."""
@@ -89,11 +95,12 @@ class Contents:
 
     @property
     def image_size(self) -> tuple[int, int] | None:
-        """The height and the width to which the processor beside the model brings images; None where it says none."""
+        """The height and the width to which the processor beside the model brings images; None where it says none.
+
+        Raises ValueError, in one line, where its file holds no object.
+        """
         file = self.companions.get(PROCESSOR)
-        said = read_json(file) if file is not None else {}
-        if not isinstance(said, Mapping):
-            return None
+        said = {} if file is None else read_object(file)
         size = said.get("crop_size") if said.get("do_center_crop") else said.get("size")
         if isinstance(size, int):
             return size, size

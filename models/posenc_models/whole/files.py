@@ -11,6 +11,8 @@ from typing import Any
 
 from posenc.strict_json import LARGEST, parse, read_json
 
+SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+"""Files of weights; with .index.json behind its name, a file says which of several holds what."""
 ITEMS = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
 """Bytes of a number, by the names that safetensors has for dtypes; of those that are not here, one or less."""
 

@@ -325,7 +325,8 @@ class ModelFolder:
         whole = model if of is None else of
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         takes = inspect.signature(model.forward).parameters
-        filled = _ports(whole, self.dtype, inputs, takes, self.contents.image_size)
+        image_size = self.contents.image_size if self.task.kind == "images" else None
+        filled = _ports(whole, self.dtype, inputs, takes, image_size)
         behind = self.sentences
         module: nn.Module = (
             EncoderCall(model, list(filled), tuple(outputs.values()))

@@ -1,4 +1,4 @@
-"""Whether a class with a head has hidden states to give without it: read from the source of transformers.
+"""What a class looks at, and whether it has hidden states without its head: read from the source of transformers.
 
 `--task feature-extraction` loads the class that AutoModel has for a type. This succeeds where the class with the head
 is built around that very class, has its other weights in modules whose names that class has not, and where that class

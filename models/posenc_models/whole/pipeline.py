@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from posenc.strict_json import read_json
 from posenc_models.whole.auto_classes import class_of
 from posenc_models.whole.companions import CONFIG, USUAL
-from posenc_models.whole.files import header_of, plain_file, read_object
+from posenc_models.whole.files import PICKLE, SAFETENSORS, header_of, plain_file, read_object
 from posenc_models.whole.tasks import Task
 
 MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
@@ -34,7 +34,7 @@ SCORE = "LogitScore"
 """The module behind a causal language model that is a cross encoder."""
 WEIGHTED = ("Dense", "LayerNorm", "WeightedLayerPooling")
 """Modules that have weights of their own."""
-FILES_OF_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+FILES_OF_WEIGHTS = (SAFETENSORS, PICKLE)
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 OLD_MODES = {
     "pooling_mode_cls_token": "cls",
@@ -219,7 +219,7 @@ class Pipeline:
     @property
     def is_of_sentences(self) -> bool:
         """Whether it gives a vector for each text, as far as the names of its modules say: a cross encoder does not."""
-        return len(self.entries) > 1 or self.first.name == STATIC or self.first.name not in TRANSFORMERS
+        return len(self.entries) > 1 or self.first.name not in TRANSFORMERS
 
     def _object(self, name: str) -> dict[str, Any]:
         return read_object(self.files[name]) if name in self.files else {}
@@ -271,8 +271,8 @@ class SentenceEncoder:
 def read_pipeline(root: Path) -> Pipeline | None:
     """Return what modules.json of a folder names; None where there is none.
 
-    Raises ValueError, in one line, where it is no list of modules, where a path of it leads out of the folder, where a
-    file is no plain file of a bounded size, and where its first module is no transformer and no static embedding.
+    Raises ValueError, in one line, where it is no list of modules, where a path of it leads out of the folder, and
+    where a file is no plain file of a bounded size.
     """
     if not os.path.lexists(root / MODULES):
         return None
@@ -306,7 +306,7 @@ def _entries(path: Path) -> Iterator[ModuleLine]:
         parts = PurePosixPath(place)
         if parts.is_absolute() or ".." in parts.parts or "\\" in place or ":" in place or "\0" in place:
             raise ValueError(f'{path} says "path": {place!r}: expected a folder inside the model\'s')
-        library, _, name = kind.partition(".")[0], "", kind.rpartition(".")[2]
+        library, name = kind.partition(".")[0], kind.rpartition(".")[2]
         yield ModuleLine(name, "" if place in ("", ".") else parts.as_posix(), "" if library == LIBRARY else kind)
 
 
@@ -497,8 +497,7 @@ def _widths(path: Path, step: Step, widths: Mapping[str, int | None]) -> dict[st
 def _pooling(pipeline: Pipeline, entry: ModuleLine) -> PoolingStep:
     path, said = _config(pipeline, entry)
     old = [mode for key, mode in OLD_MODES.items() if said.get(key)]
-    has_old = any(key in said for key in OLD_MODES)
-    modes = said.get("pooling_mode", old or ["mean"]) if "pooling_mode" in said or has_old else ["mean"]
+    modes = said.get("pooling_mode", old or ["mean"])
     modes = [modes] if isinstance(modes, str) else modes
     known = isinstance(modes, list) and bool(modes) and all(mode in MODES for mode in modes)
     unknown = [key for key, value in said.items() if key.startswith("pooling_mode_") and value and key not in OLD_MODES]

@@ -33,8 +33,8 @@ FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
 """What goes into a model that looks at features of a sound as at an image: the one or the other."""
 SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
-CHOICES = {name: port.replace("seq", "num_choices, seq", 1) for name, port in TEXT.items()}
-"""What goes into a model that chooses among texts: each text has so many choices."""
+ALTERNATIVES = {name: port.replace("seq", "num_choices, seq", 1) for name, port in TEXT.items()}
+"""What goes into a model that chooses: a text has so many alternatives, each with its tokens."""
 PAIRS = {
     "input_ids": "int64[text_batch_size:batch, seq] < {vocab_size}",
     "pixel_values": "float32[image_batch_size:batch, {num_channels}, {height}, {width}]",
@@ -205,7 +205,7 @@ _ALL = (
         TEXT,
         {"start_logits": "start_logits", "end_logits": "end_logits"},
     ),
-    Task("multiple-choice", "AutoModelForMultipleChoice", ("ForMultipleChoice",), CHOICES),
+    Task("multiple-choice", "AutoModelForMultipleChoice", ("ForMultipleChoice",), ALTERNATIVES),
     Task("next-sentence-prediction", "AutoModelForNextSentencePrediction", ("ForNextSentencePrediction",), TEXT),
     Task(
         "audio-classification",

@@ -20,8 +20,6 @@ from posenc_models import ModelConfig, ModelFolder, read_config
 Options = TypeVar("Options")
 WHOLE_FORMATS = ("onnx",)
 """What a whole model is written as, unless somebody says otherwise."""
-ONNX_RUNTIME = "microsoft"
-"""The operator of attention that ONNX Runtime alone has."""
 MAX_ROWS = 2**22
 """Rows of a table beyond which somebody has to ask for it."""
 
@@ -63,8 +61,8 @@ def split(
     if isinstance(source, ModelFolder) and options == ExportOptions():
         of_options = {"formats": WHOLE_FORMATS, **of_options}
     level = of_options.pop("accuracy_level", None)
-    if isinstance(source, ModelFolder) and source.quantize and of_options.get("attention_op") == ONNX_RUNTIME:
-        # such a file is for ONNX Runtime alone, whose kernel at level 4 takes half the time
+    if isinstance(source, ModelFolder) and source.quantize and of_options.get("attention_op") == "microsoft":
+        # ONNX Runtime alone loads such a file, and its kernel takes half the time at level 4
         level = level or 4
     if level is not None:
         of_options["accuracy_level"] = level
