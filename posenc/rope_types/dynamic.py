@@ -1,15 +1,23 @@
 """Dynamic NTK: the base grows with the call."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from posenc.formulas.parts.frequencies import Frequencies
 from posenc.formulas.rope_types.dynamic import reference
 from posenc.rope_types import Rope, geometric, rope_type
-from posenc.sincos import computed_sincos
-from posenc.sources.rotary.ntk import DynamicNtkAngles
 from posenc.spec import Spec
+
+if TYPE_CHECKING:
+    from posenc.sources.rotary.ntk import DynamicNtkAngles
 
 
 def _in_graph(rope: Rope, spec: Spec) -> DynamicNtkAngles:
     """Return angles whose frequencies the graph computes: no table can hold them."""
+    from posenc.sincos import computed_sincos  # with torch, which the parameters of rope types do without
+    from posenc.sources.rotary.ntk import DynamicNtkAngles
+
     ntk_exponent(rope.dim)
     factor, context = float(rope.scaling["factor"]), rope.switch
     return DynamicNtkAngles(

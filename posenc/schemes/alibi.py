@@ -88,7 +88,7 @@ def alibi(
     *,
     heads: int = 8,
     form: Literal["distance", "key", "last_key"] = "distance",
-    output: bias.Kind = "scores",
+    output: Literal["bias", "scores"] = "scores",
     bias_max: float = 8.0,
     scale: float = 1.0,
     bfloat16_slopes: bool = False,

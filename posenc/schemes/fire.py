@@ -9,6 +9,7 @@ logarithm that it divides by, which moves a share by less than a last digit of f
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -142,7 +143,7 @@ def fire(
     hidden: int | None = None,
     c: float | None = None,
     threshold: float | None = None,
-    output: bias.Kind = "bias",
+    output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
 ) -> Encoding:

@@ -100,7 +100,7 @@ def kerple(
     kernel: Kernel = "log",
     r1: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0),
     r2: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 1.0, 0.5, 0.25, 0.125),
-    output: bias.Kind = "bias",
+    output: Literal["bias", "scores"] = "bias",
 ) -> Encoding:
     """A bias of attention scores that falls with a learned function of the distance, as in KERPLE.
 

@@ -80,7 +80,7 @@ def sincos_2d(
     dim: int = 768,
     base: float = 10000.0,
     order: Literal["row_first", "column_first"] = "column_first",
-    layout: grid.FeatureLayout = "halves",
+    layout: Literal["halves", "interleaved", "sines_first"] = "halves",
     output: Literal["add", "rows"] = "add",
     spacing: Literal["paper", "half"] = "paper",
     crop: int | None = None,

@@ -7,6 +7,7 @@ logarithm, which misplaces a distance that lies on an edge exactly: with 48 caus
 """
 
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ def t5_bias(
     num_buckets: int = 32,
     max_distance: int = 128,
     bidirectional: bool = True,
-    output: bias.Kind = "bias",
+    output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
     std: float = 1.0,

@@ -107,13 +107,14 @@ def complete_source(context: click.Context, parameter: click.Parameter, text: st
 def complete_parameter(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
     """Complete -p: the names of a scheme's parameters, then the choices of a parameter that has a list of them."""
     from posenc.scheme import SCHEMES
+    from posenc.signatures import declared_parameters
 
     # A -p that waits for its value ends the parsing: what is typed before it lies in `args`.
     # the scheme may stand behind the options that were parsed
     scheme = next(iter(context.args), None) or context.params.get("scheme") or "sinusoidal"
-    if scheme not in SCHEMES:
+    if scheme not in SCHEMES.names():
         return []
-    known, (name, equals, _) = SCHEMES[scheme].parameters, text.partition("=")
+    known, (name, equals, _) = declared_parameters(scheme), text.partition("=")
     choices = known[name].choices if equals and name in known else ()
     words = [f"{name}={choice}" for choice in choices] if equals else [f"{name}=" for name in known]
     return [word for word in words if word.startswith(text)]

@@ -52,16 +52,18 @@ def plot(**values: Any) -> None:
     A heat map is of positions and features, of a grid for each feature, or of queries and keys for each head.
     """
     from posenc.parameters import parse
-    from posenc.scheme import SCHEMES
+    from posenc.signatures import declared_parameters
+
+    scheme, file = values["scheme"], values["output"]
+    with bad_input():
+        parameters = parse(values["params"], declared_parameters(scheme), scheme)
+    # what follows loads torch
     from posenc_export.bundle.place import check_apart
     from posenc_export.show.plots import check_picture, draw
     from posenc_export.write.inputs.reads import reads_of
 
-    scheme, file = values["scheme"], values["output"]
     check_apart(file, reads_of(scheme, values["params"]))
     check_picture(file, values["force"])
-    with bad_input():
-        parameters = parse(values["params"], SCHEMES[scheme].parameters, scheme)
     with progress(values) as say:
         say(f"drawing {file}")
         draw(scheme, values["kind"], values["max_len"], parameters, file, force=values["force"])

@@ -48,7 +48,7 @@ class TextSource:
         Raises BadInput, in one line, for a value that does not fit.
         """
         from posenc.parameters import Parameter, parameters_of, parse
-        from posenc.scheme import SCHEMES
+        from posenc.signatures import declared_parameters
         from posenc_models import ModelFolder
 
         if not self.texts or isinstance(self.source, ModelFolder):
@@ -62,7 +62,7 @@ class TextSource:
             known = parameters_of(factory) if callable(factory) else {}
         else:
             with bad_input():
-                known = SCHEMES[name].parameters
+                known = declared_parameters(name)
         with bad_input():
             return parse(self.texts, known, name)
 

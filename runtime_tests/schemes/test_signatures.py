@@ -1,0 +1,41 @@
+"""Parameters of schemes, read from their sources: the same as those of the loaded schemes, and without torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+from helpers.model_folders import refused_without_torch
+from posenc.registry import UnknownName
+from posenc.scheme import SCHEMES
+from posenc.signatures import declared_parameters
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_source_declares_what_its_scheme_takes(name: str) -> None:
+    assert declared_parameters(name) == SCHEMES[name].parameters
+
+
+def test_no_source_needs_torch() -> None:
+    code = (
+        "import sys; from posenc.scheme import SCHEMES; from posenc.signatures import declared_parameters; "
+        "print([name for name in SCHEMES.names() if declared_parameters(name) and 'torch' in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("rope -p nonsense=3", "rope has no parameter 'nonsense': it has head_dim, "),
+        ("mrope -p rope_type=abc", "rope_type must be "),
+        ("rope -p rope_type=yarn -p factor=x", "factor must be float, got 'x'"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_without_torch(words: str, text: str) -> None:
+    assert text in refused_without_torch(*words.split())
+
+
+def test_an_unknown_scheme_declares_nothing() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'rope'"):
+        declared_parameters("ropee")
