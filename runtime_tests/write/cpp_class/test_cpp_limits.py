@@ -1,5 +1,6 @@
 """What the C++ class says of numbers beyond their range, and of starts whose queries are not among the keys."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,21 @@ def test_the_classes_of_bundles_name_the_number_of_the_caller(tmp_path: Path, ba
     file = {"onnx": "model.onnx", "torch": "model.pt"}[backend]
     done = run(tmp_path / "program", tmp_path / "timesteps" / file, tmp_path / "bias" / file)
     assert done.stdout.strip().splitlines() == OF_CLASSES.strip().splitlines(), done.stderr
+
+
+@pytest.mark.exhaustive
+def test_a_tensor_without_memory_is_said_to_be_one_and_the_next_call_is_right(tmp_path: Path) -> None:
+    need("libtorch-cpp")
+    write_bundle(tmp_path / "bias", "alibi --dynamic --positions offset -p heads=2")
+    project = tmp_path / "project"
+    project.mkdir()
+    text = PROJECT.replace("timesteps bias)", "bias)").replace("posenc::timesteps ", "")
+    (project / "CMakeLists.txt").write_text(text)
+    settings = {"BUNDLES": str(tmp_path), "PROGRAM": str(CPP / "torch_failures.cpp"), "POSENC_BACKEND": "torch"}
+    build(project, tmp_path, settings)
+    done = run(tmp_path / "program", tmp_path / "bias" / "model.pt")
+    tried, wrong = re.fullmatch(r"running: (\d+), (\d+) wrong\n", done.stdout).groups()  # type: ignore[union-attr]
+    assert (int(tried) > 10, int(wrong)) == (True, 0)
 
 
 COUNTED = """

@@ -18,6 +18,15 @@ namespace posenc {
 inline namespace POSENC_VERSION {
 namespace {
 
+/// What libtorch said, as a status: of memory that it did not find, or of a kind. Where a tensor finds
+/// none it has one of the first two texts, by release and system; TorchScript hands them on as errors of its own.
+Status status_of(ErrorKind kind, std::string text) {
+  for (const auto* words : {"can't allocate memory", "not enough memory", "bad_alloc"}) {
+    if (text.find(words) != std::string::npos) kind = ErrorKind::memory;
+  }
+  return {kind, std::move(text)};
+}
+
 /// Call what libtorch may refuse; its errors become a status of a kind.
 template <class Call>
 Status guarded(ErrorKind kind, Call&& call) {
@@ -27,15 +36,13 @@ Status guarded(ErrorKind kind, Call&& call) {
   } catch (const c10::OutOfMemoryError& error) {
     return {ErrorKind::memory, one_line(error.what_without_backtrace())};
   } catch (const c10::Error& error) {
-    auto text = one_line(error.what_without_backtrace());
-    const bool memory = text.find("not enough memory") != std::string::npos || text.find("bad_alloc") != std::string::npos;
-    return {memory ? ErrorKind::memory : kind, std::move(text)};
+    return status_of(kind, one_line(error.what_without_backtrace()));
   } catch (const Error& error) {
     return {error.kind(), error.what()};
   } catch (const std::bad_alloc&) {
     throw;  // whoever catches it needs no memory for its words
   } catch (const std::exception& error) {
-    return {kind, one_line(error.what())};
+    return status_of(kind, one_line(error.what()));
   }
 }
 
