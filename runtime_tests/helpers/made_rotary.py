@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from posenc.formulas.parts.frequencies import Frequencies
 from posenc.rope_types import default, linear, llama3, longrope, proportional, yarn
-from posenc_export.read.recognise.rotary_rows import CosSinRows
+from posenc_export.read.recognise.rotary.rows import CosSinRows
 
 Settings = dict[str, float | int | bool | tuple[float, ...]]
 DTYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

@@ -18,8 +18,8 @@ from posenc_export.read.graph.read import read_graph
 from posenc_export.read.graph.store import MAPPED, part_of
 from posenc_export.read.inspection import SCHEMA_VERSION, Errors, FoundEncoding, Inspection
 from posenc_export.read.interpret.run import interpret
-from posenc_export.read.recognise.rotary import rotary_of
-from posenc_export.read.recognise.rotary_rows import MANY
+from posenc_export.read.recognise.rotary.encodings import rotary_of
+from posenc_export.read.recognise.rotary.rows import MANY
 from posenc_export.read.report.schema import inspection_json, inspection_read
 from posenc_export.read.report.text import body_lines
 

@@ -10,7 +10,7 @@ from posenc_export.read.graph.read import read_graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.other_lengths import refit_by_length
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotary import rotary_of
+from posenc_export.read.recognise.rotary.encodings import rotary_of
 
 CONTEXT = 24
 PAIRS = DIM // 2

@@ -14,8 +14,8 @@ from posenc.formulas.fitting import Form, Guess, Observation, Parameter, find_sc
 from posenc.formulas.rope import of_heads
 from posenc.formulas.t5_bias import buckets
 from posenc.scheme import SCHEMES
+from posenc_export.read.recognise.added.tables import form_of_grid
 from posenc_export.read.recognise.lookups import form_of_rows, stored_rows
-from posenc_export.read.recognise.tables import form_of_grid
 
 HEAD: dict[str, Parameter] = {"head_dim": 16, "rotary_dim": 16, "layout": "halves", "rope_theta": 1e4}
 YARN: dict[str, Parameter] = {"factor": 4.0, "original_max_position_embeddings": 64, "attention_factor": 1.1}

@@ -12,8 +12,8 @@ from posenc_export.read.inspection import Finding
 from posenc_export.read.interpret.state import is_data
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotary_operators import is_rotation, rotary_tables
-from posenc_export.read.recognise.rotary_rows import CosSinRows
+from posenc_export.read.recognise.rotary.operators import is_rotation, rotary_tables
+from posenc_export.read.recognise.rotary.rows import CosSinRows
 from posenc_export.read.recognise.trails import is_float
 from posenc_export.read.values import Array, Constant, Position, Run, Value
 

@@ -47,10 +47,10 @@ from posenc_export.read.layers import attentions_after, attentions_of, layers_of
 from posenc_export.read.masked import masked
 from posenc_export.read.operator_forms import IDS, form_findings
 from posenc_export.read.other_lengths import refit_by_distance, refit_by_length
-from posenc_export.read.recognise.accounts import Account, accounts_of
 from posenc_export.read.recognise.by_formula import named_by_factor
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.rotary.accounts import Account, accounts_of
 from posenc_export.read.recognise.tokens import mixed_tokens
 from posenc_export.read.recognise.unrecognised import moving, still_of
 from posenc_export.read.sections import sectioned

@@ -20,9 +20,9 @@ from posenc_export.read.inspection import (
     NotJudged,
     Severity,
 )
-from posenc_export.read.recognise.accounts import Account
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotations import TWO_ANGLES
+from posenc_export.read.recognise.rotary.accounts import Account
+from posenc_export.read.recognise.rotary.rotations import TWO_ANGLES
 from posenc_export.read.recognise.stored_places import STORED as STORED_NUMBERS
 
 WRONG = {

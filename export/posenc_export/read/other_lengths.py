@@ -23,7 +23,7 @@ from posenc_export.read.interpret.sizes import axes_of, default_sizes
 from posenc_export.read.interpret.state import small_numbers
 from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotary import rotary_of
+from posenc_export.read.recognise.rotary.encodings import rotary_of
 from posenc_export.read.values import Constant, Position, Run
 
 LENGTH = 293

@@ -12,7 +12,7 @@ from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_d
 from posenc.formulas.parts.windows import differences
 from posenc.formulas.t5_bias import buckets
 from posenc_export.read.recognise.masks import is_mask, unblocked
-from posenc_export.read.recognise.relative import stored_by_distance
+from posenc_export.read.recognise.scores.relative import stored_by_distance
 
 
 def of_bias(bias: np.ndarray) -> Form | None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_export.read.recognise.image_rotary import angles_form
+from posenc_export.read.recognise.added.tables import form_of_grid
 from posenc_export.read.recognise.lookups import form_of_rows
-from posenc_export.read.recognise.tables import form_of_grid
+from posenc_export.read.recognise.rotary.image import angles_form
 
 
 @pytest.mark.parametrize("sides", [(7, 9), (13, 13), (4, 25)])

@@ -8,7 +8,7 @@ import pytest
 from helpers.made_rotary import Made, made_at
 from posenc.formulas.fitting import Form
 from posenc.formulas.rope_types.dynamic import dynamic_form
-from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, rotary_table, row_errors
+from posenc_export.read.recognise.rotary.rows import CosSinRows, rotary_form, rotary_table, row_errors
 
 SEEDS = range(3)
 MORE_SEEDS = range(3, 30)

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.rotary_graphs import DIM, HEADS, Sheet, halves, layer, neighbours, tables
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotary import error_by_position, exceeds_from, rotary_of
+from posenc_export.read.recognise.rotary.encodings import error_by_position, exceeds_from, rotary_of
 
 INV_FREQ = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
 

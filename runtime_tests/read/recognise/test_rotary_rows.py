@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from helpers.made_rotary import DTYPES, Made
 from posenc.formulas.parts.circles import circle_of, frequencies_at, narrowest_float, offset_of
-from posenc_export.read.recognise.layouts import columns_of, pairs_of
-from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, row_errors
+from posenc_export.read.recognise.rotary.layouts import columns_of, pairs_of
+from posenc_export.read.recognise.rotary.rows import CosSinRows, rotary_form, row_errors
 
 LLAMA = Made("default", 128, 5e5, {})
 COUNT = np.arange(64)[:, None]

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
+from posenc_export.read.recognise.added.taken_in import form_of_steps
 from posenc_export.read.recognise.lookups import form_of_rows
-from posenc_export.read.recognise.taken_in import form_of_steps
 
 
 def taken(rows: np.ndarray) -> Form | None:

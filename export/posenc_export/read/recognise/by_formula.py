@@ -10,10 +10,10 @@ import numpy as np
 
 from posenc.formulas.fitting import Form, Kind, Observation, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.windows import boxes_of, sides_of
+from posenc_export.read.recognise.added.taken_in import form_of_steps
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotations_by_place import PlaceRotation, returned_rotations, rotations_by_place
-from posenc_export.read.recognise.taken_in import form_of_steps
+from posenc_export.read.recognise.rotary.by_place import PlaceRotation, returned_rotations, rotations_by_place
 from posenc_export.read.recognise.trails import arrays_of, made_of, numbers_of
 from posenc_export.read.values import Array, Meeting, Operand, Position, Run
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from posenc.formulas.fitting import Form
 from posenc_export.read.interpret.networks import opened
-from posenc_export.read.recognise.biases import biases_of
+from posenc_export.read.recognise.added.tables import tables_of
 from posenc_export.read.recognise.by_formula import name_by_formula
 from posenc_export.read.recognise.claims import claim, gathered
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.image_rotary import image_rotary_of
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotary import rotary_of
-from posenc_export.read.recognise.rotary_operators import absent_tables
+from posenc_export.read.recognise.rotary.encodings import rotary_of
+from posenc_export.read.recognise.rotary.image import image_rotary_of
+from posenc_export.read.recognise.rotary.operators import absent_tables
+from posenc_export.read.recognise.scores.biases import biases_of
 from posenc_export.read.recognise.sides import axes_of_data
 from posenc_export.read.recognise.sources import positions_from
-from posenc_export.read.recognise.tables import tables_of
 from posenc_export.read.recognise.unrecognised import unrecognised_of
 from posenc_export.read.values import Operand, Position, Run
 

@@ -10,10 +10,11 @@ import onnx
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form
-from posenc_export.read.recognise.biases import BIAS_OF
+from posenc_export.read.recognise.added.tables import are_tokens, is_split
 from posenc_export.read.recognise.claims import Claim, claim, gathered
 from posenc_export.read.recognise.masks import is_mask, unblocked
 from posenc_export.read.recognise.named import Named
+from posenc_export.read.recognise.scores.biases import BIAS_OF
 from posenc_export.read.recognise.sides import (
     FEATURES,
     JOINED,
@@ -27,7 +28,6 @@ from posenc_export.read.recognise.sides import (
     letters,
     varying,
 )
-from posenc_export.read.recognise.tables import are_tokens, is_split
 from posenc_export.read.recognise.trails import is_data, is_float, numbers_of, shape_of
 from posenc_export.read.values import Constant, Data, Meeting, Operand, Position, Run, Shape, Value
 

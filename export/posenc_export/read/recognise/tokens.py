@@ -17,7 +17,7 @@ from posenc_export.read.inspection import Finding
 from posenc_export.read.interpret.state import is_data
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotations import rotations
+from posenc_export.read.recognise.rotary.rotations import rotations
 from posenc_export.read.recognise.sides import NORMS, PLAIN_PRODUCTS
 from posenc_export.read.recognise.trails import shape_of
 from posenc_export.read.values import Data, Meeting, Operand, Position, Run

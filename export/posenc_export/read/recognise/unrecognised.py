@@ -15,7 +15,7 @@ from posenc_export.read.interpret.meetings import COORDINATES, PRODUCTS
 from posenc_export.read.recognise.claims import Claim, claim, gathered
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.rotary_operators import is_rotation, rotary_tables
+from posenc_export.read.recognise.rotary.operators import is_rotation, rotary_tables
 from posenc_export.read.recognise.sides import TensorAxes
 from posenc_export.read.recognise.stored_places import (
     FITTED,

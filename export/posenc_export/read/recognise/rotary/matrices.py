@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from posenc_export.read.interpret.state import shape_of, small_numbers
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.products import LARGEST, Product, factors_of, product_of
+from posenc_export.read.recognise.rotary.products import LARGEST, Product, factors_of, product_of
 from posenc_export.read.values import Data, Meeting, Operand
 
 PAIR = 2

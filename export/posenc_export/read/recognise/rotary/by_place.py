@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Observation, spacing_of_dtype
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.mixtures import Mixture, mixtures
-from posenc_export.read.recognise.products import Product
+from posenc_export.read.recognise.rotary.mixtures import Mixture, mixtures
+from posenc_export.read.recognise.rotary.products import Product
 from posenc_export.read.values import Constant, Position, Run
 
 ROUNDING = ("Cast", "Unsqueeze", "Squeeze", "Identity")

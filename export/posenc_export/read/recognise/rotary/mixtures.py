@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.matrices import Sides, by_feature, of_matrices, of_sums
-from posenc_export.read.recognise.products import factors_of, fades, product_of, products_before, with_scale
+from posenc_export.read.recognise.rotary.matrices import Sides, by_feature, of_matrices, of_sums
+from posenc_export.read.recognise.rotary.products import factors_of, fades, product_of, products_before, with_scale
 from posenc_export.read.values import Data, Meeting, Operand
 
 

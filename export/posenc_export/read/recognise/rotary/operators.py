@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posenc.formulas.fitting import Parameter
 from posenc.formulas.parts.circles import circle_of, offset_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.rotary_rows import CosSinRows
+from posenc_export.read.recognise.rotary.rows import CosSinRows
 from posenc_export.read.values import Array, Constant, Data, Meeting, Operand, Position, Value
 
 

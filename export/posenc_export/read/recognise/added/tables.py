@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from posenc.formulas.fitting import Form, Observation, Parameter, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.windows import sides_of
 from posenc.formulas.sinusoidal import near_columns
-from posenc_export.read.recognise.claimed_rows import error_of_rows, from_input, of_numbers
+from posenc_export.read.recognise.added.claimed_rows import error_of_rows, from_input, of_numbers
+from posenc_export.read.recognise.added.taken_in import step_of, taken_in, unquantized
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.lookups import (
     EIGHT_BITS,
@@ -31,7 +32,6 @@ from posenc_export.read.recognise.lookups import (
 from posenc_export.read.recognise.masks import is_mask
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.recognise.sides import TensorAxes
-from posenc_export.read.recognise.taken_in import step_of, taken_in, unquantized
 from posenc_export.read.recognise.trails import (
     RESIZING,
     Trails,

@@ -20,8 +20,8 @@ from posenc_export.read.layers import SOFTMAX, WHOLE
 from posenc_export.read.recognise.flow import Flow
 from posenc_export.read.recognise.masks import is_mask
 from posenc_export.read.recognise.named import VALUES_TURNED
-from posenc_export.read.recognise.rotary_operators import tabled_operator
-from posenc_export.read.recognise.rotations import Rotation, Turned, readings
+from posenc_export.read.recognise.rotary.operators import tabled_operator
+from posenc_export.read.recognise.rotary.rotations import Rotation, Turned, readings
 from posenc_export.read.recognise.trails import numbers_of
 from posenc_export.read.values import Constant, Data, Meeting, Operand, Position, Run
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from posenc.formulas.parts.circles import LOOSEST, Circle, circle_of, frequencies_at, offset_of
 from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.mixtures import Mixture, mixtures
-from posenc_export.read.recognise.pairing import Places
-from posenc_export.read.recognise.products import Product
-from posenc_export.read.recognise.rotary_rows import CosSinRows
+from posenc_export.read.recognise.rotary.mixtures import Mixture, mixtures
+from posenc_export.read.recognise.rotary.pairing import Places
+from posenc_export.read.recognise.rotary.products import Product
+from posenc_export.read.recognise.rotary.rows import CosSinRows
 from posenc_export.read.values import Meeting, Operand, Position
 
 FEWEST = 4

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from posenc.formulas.fitting import Form, Observation, find_scheme, looked_at, spacing_of_dtype
 from posenc.formulas.parts.distances import by_distance
 from posenc_export.read.interpret.networks import of_network, opened
+from posenc_export.read.recognise.added.taken_in import coordinates_form
 from posenc_export.read.recognise.claims import Claim, Shared, claim, gathered
 from posenc_export.read.recognise.lookups import Lookup, Lookups, distance_lookup_form, table_of
 from posenc_export.read.recognise.masks import is_mask, unblocked
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.relative import stored_by_distance
+from posenc_export.read.recognise.scores.relative import stored_by_distance
 from posenc_export.read.recognise.sides import TensorAxes
-from posenc_export.read.recognise.taken_in import coordinates_form
 from posenc_export.read.recognise.trails import (
     Trails,
     is_data,

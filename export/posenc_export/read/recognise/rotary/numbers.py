@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.rotary_operators import TabledOperator
-from posenc_export.read.recognise.rotary_rows import CosSinRows, rotary_form, rotary_table, row_errors, some_of
-from posenc_export.read.recognise.rotations import Rotation
-from posenc_export.read.recognise.stored_rows import stored_table
+from posenc_export.read.recognise.rotary.operators import TabledOperator
+from posenc_export.read.recognise.rotary.rotations import Rotation
+from posenc_export.read.recognise.rotary.rows import CosSinRows, rotary_form, rotary_table, row_errors, some_of
+from posenc_export.read.recognise.rotary.stored_rows import stored_table
 from posenc_export.read.values import Constant, Operand
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from posenc.ports import Floats
 from posenc_export.read.recognise.flow import MOVES, Flow
-from posenc_export.read.recognise.rotary_rows import CosSinRows
+from posenc_export.read.recognise.rotary.rows import CosSinRows
 from posenc_export.read.values import Array, Constant, Meeting, Operand, Position, Value
 
 DEEPEST = 400

@@ -13,13 +13,13 @@ from posenc.formulas.fitting import Form, Parameter, looked_at
 from posenc.formulas.rope import of_heads
 from posenc.ports import Floats
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.heads import head_widths
 from posenc_export.read.recognise.named import Named
-from posenc_export.read.recognise.pairing import Pairing, features_of
-from posenc_export.read.recognise.rotary_numbers import Numbers, Reader
-from posenc_export.read.recognise.rotary_operators import TabledOperator, tabled_operators
-from posenc_export.read.recognise.rotary_rows import row_errors
-from posenc_export.read.recognise.rotations import Rotation, rotations
+from posenc_export.read.recognise.rotary.heads import head_widths
+from posenc_export.read.recognise.rotary.numbers import Numbers, Reader
+from posenc_export.read.recognise.rotary.operators import TabledOperator, tabled_operators
+from posenc_export.read.recognise.rotary.pairing import Pairing, features_of
+from posenc_export.read.recognise.rotary.rotations import Rotation, rotations
+from posenc_export.read.recognise.rotary.rows import row_errors
 from posenc_export.read.recognise.sources import positions_from, stored_names
 from posenc_export.read.values import Data, Meeting, Operand, Position, Run
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.formulas.fitting import Form, Observation, find_scheme, spacing_of_dtype
-from posenc_export.read.recognise.claimed_rows import of_numbers
+from posenc_export.read.recognise.added.claimed_rows import of_numbers
 from posenc_export.read.recognise.claims import Claim, claim
 from posenc_export.read.recognise.lookups import rows_of
 from posenc_export.read.recognise.trails import is_float
