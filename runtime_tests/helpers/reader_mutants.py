@@ -32,7 +32,8 @@ from posenc_export.read.interpret.roles import roles_of
 from posenc_export.read.interpret.sizes import default_sizes
 from posenc_export.read.layers import WHOLE, attentions_of
 from posenc_export.read.recognise.flow import Flow
-from posenc_export.read.recognise.rotary.accounts import Account, Tracer, _values_of, accounts_of
+from posenc_export.read.recognise.rotary.accounts import Account, _values_of, accounts_of
+from posenc_export.read.recognise.rotary.origins import Tracer
 from posenc_export.read.values import Position, Run
 
 Array = NDArray[np.generic]
