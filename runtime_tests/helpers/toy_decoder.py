@@ -30,6 +30,16 @@ OUTPUTS = (
     f"present.0.key: float32[batch_size, 1, past+seq, {WIDTH}]",
     f"present.0.value: float32[batch_size, 1, past+seq, {WIDTH}]",
 )
+OF_STATES = (
+    "encoder_attention_mask: int64[batch_size, cached+fresh] mask",
+    f"encoder_hidden_states: float32[batch_size, cached+fresh, {WIDTH}]",
+    f"past_key_values.0.encoder.key: float32[batch_size, 1, cached, {WIDTH}]",
+    f"past_key_values.0.encoder.value: float32[batch_size, 1, cached, {WIDTH}]",
+)
+KEPT_OF_STATES = (
+    f"present.0.encoder.key: float32[batch_size, 1, cached+fresh, {WIDTH}]",
+    f"present.0.encoder.value: float32[batch_size, 1, cached+fresh, {WIDTH}]",
+)
 PROMPTS = ((3, 4, 9, 8, 8, 2), (1,), (7, 7, 7, 2, 10, 4, 0, 1, 5))
 DRAWN = np.random.default_rng(3)
 QUERIES, KEYS, VALUES = (DRAWN.normal(size=(VOCABULARY, WIDTH)).astype(np.float32) for _ in range(3))
@@ -46,6 +56,24 @@ NODES = """
     Add(scores, aside) -> scores_seen; Softmax(scores_seen) -> weights; MatMul(weights, v_all) -> mixed
     MatMul(mixed, head) -> logits
 """
+NODES_OF_STATES = """
+    Shape(past_key_values.0.encoder.key) -> cached_sizes; Gather(cached_sizes, two) -> cached
+    Slice(encoder_hidden_states, cached, end, one) -> fresh
+    MatMul(fresh, state_keys) -> key_new; Unsqueeze(key_new, one) -> key_fresh
+    Concat(past_key_values.0.encoder.key, key_fresh) -> present.0.encoder.key
+    MatMul(fresh, state_values) -> value_new; Unsqueeze(value_new, one) -> value_fresh
+    Concat(past_key_values.0.encoder.value, value_fresh) -> present.0.encoder.value
+    Squeeze(present.0.encoder.key, one) -> states_k; Transpose(states_k) -> states_k_turned
+    Squeeze(present.0.encoder.value, one) -> states_v
+    MatMul(q_placed, states_k_turned) -> states_scores
+    Cast(encoder_attention_mask) -> states_seen; Sub(states_seen, 1.0) -> states_hidden
+    Mul(states_hidden, 1e9) -> states_away
+    Unsqueeze(states_away, one) -> states_aside; Add(states_scores, states_aside) -> states_scores_seen
+    Softmax(states_scores_seen) -> states_weights; MatMul(states_weights, states_v) -> states_mixed
+    Add(mixed, states_mixed) -> mixed_of_both
+    MatMul(mixed_of_both, head) -> logits
+"""
+STATE_KEYS, STATE_VALUES = (DRAWN.normal(size=(WIDTH, WIDTH)).astype(np.float32) for _ in range(2))
 ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     **{"Concat": {"axis": 2}, "Transpose": {"perm": [0, 2, 1]}},
     **{"Cast": {"to": 1}, "Softmax": {"axis": -1}},
@@ -62,7 +90,37 @@ def written(prompt: Sequence[int], count: int) -> list[int]:
     return text[len(prompt) :]
 
 
-def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = False, in_place: bool = False) -> None:
+def states_of(texts: int, tokens: int) -> np.ndarray:
+    """Return the states of an encoder that attending.cpp makes, (texts, tokens, features)."""
+    places = np.arange(texts * tokens * WIDTH)
+    return ((places * 37 + 11) % 64 / 32 - 1).astype(np.float32).reshape(texts, tokens, WIDTH)
+
+
+def written_behind(states: np.ndarray, mask: Sequence[int], prompt: Sequence[int], count: int) -> list[int]:
+    """Return the tokens that the model writes behind a prompt and the states of an encoder, (tokens, features)."""
+    text, states = list(prompt), states[np.array(mask) == 1]
+    for _ in range(count):
+        query = QUERIES[text[-1]] + PLACES[len(text) - 1]
+        mixed = np.zeros(WIDTH)
+        for keys, values in (
+            (KEYS[text] + PLACES[: len(text)], VALUES[text]),
+            (states @ STATE_KEYS, states @ STATE_VALUES),
+        ):
+            weights = np.exp(query @ keys.T - (query @ keys.T).max())
+            mixed += weights / weights.sum() @ values
+        text.append(int((mixed @ HEAD).argmax()))
+    return text[len(prompt) :]
+
+
+def save(
+    folder: Path,
+    *,
+    generations: bool = True,
+    rows: int = 0,
+    last: bool = False,
+    in_place: bool = False,
+    states: bool = False,
+) -> None:
     """Write the bundle: its graph, its manifest, and golden data of no case.
 
     Args:
@@ -71,6 +129,7 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = 
         rows: How many positions a token has, all alike, as in models of text with images; 0: one, without an axis.
         last: Whether it gives the logits of the last token alone.
         in_place: Whether its attention is GroupQueryAttention, whose past and present may share a buffer.
+        states: Whether its tokens attend to states of an encoder, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     inputs = (
@@ -83,6 +142,8 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = 
         inputs, outputs = (
             tuple(text.replace(f", {WIDTH}]", f", {2 * WIDTH}]") for text in texts) for texts in (inputs, outputs)
         )
+    if states:
+        inputs, outputs = (*inputs, *OF_STATES), (*outputs, *KEPT_OF_STATES)
     graph = _graph_in_place(inputs, outputs) if in_place else _graph(inputs, outputs, rows)
     onnx.save(graph, folder / "model.onnx")
     np.savez(folder / GOLDEN)
@@ -106,7 +167,7 @@ def save(folder: Path, *, generations: bool = True, rows: int = 0, last: bool = 
         artifacts=(Artifact("onnx", path.name, path.stat().st_size, sha256(path), None),),
         files=(file_of(folder, folder / GOLDEN),),
         generations=tuple(_generation(prompts) for prompts in (PROMPTS[:1], PROMPTS[1:2], PROMPTS) if generations),
-        cases=(Case("two", {"batch_size": 2, "seq": 3, "past": 2}),),
+        cases=(Case("two", {"batch_size": 2, "seq": 3, "past": 2, **({"cached": 1, "fresh": 1} if states else {})}),),
         trace={},
         reference="NumPy",
         versions={},
@@ -128,16 +189,21 @@ def _graph(inputs: tuple[str, ...], outputs: tuple[str, ...], rows: int) -> onnx
     tensors = {"queries": QUERIES, "keys": KEYS, "values": VALUES, "places": PLACES, "head": HEAD}
     numbers = {"one": np.array([1]), "1.0": np.float32(1), "1e9": np.float32(1e9)}
     nodes = []
+    texts = NODES
+    if len(inputs) > len(INPUTS):
+        texts = NODES.replace("MatMul(mixed, head) -> logits", "") + NODES_OF_STATES
+        tensors |= {"state_keys": STATE_KEYS, "state_values": STATE_VALUES}
+        numbers |= {"two": np.array([2]), "end": np.array([2**60])}
     if rows:  # the last of them: any other would do
         tensors["last"] = np.array(rows - 1)
         nodes.append(helper.make_node("Gather", ["position_ids", "last"], ["position_row"]))
-    for text in NODES.replace("\n", ";").split(";"):
+    for text in texts.replace("\n", ";").split(";"):
         if text.strip():
             call, output = text.strip().split(" -> ")
             operator, _, given = call.rstrip(")").partition("(")
             taken = ["position_row" if rows and name == "position_ids" else name for name in given.split(", ")]
             nodes.append(helper.make_node(operator, taken, [output], **ATTRIBUTES.get(operator, {})))
-    if outputs != OUTPUTS:
+    if outputs[: len(OUTPUTS)] != OUTPUTS:
         tensors["end"] = np.array([-1])
         nodes[-1].output[0] = "every"
         nodes.append(helper.make_node("Gather", ["every", "end"], ["logits"], axis=1))

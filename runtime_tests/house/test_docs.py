@@ -83,6 +83,7 @@ def test_the_list_of_pages_has_every_page() -> None:
 
 PROGRAMS = [page for page in PAGES if {"console", "python"} & {block.language for block in blocks(page)}]
 RUN_QUICKLY: tuple[str, ...] = ()
+ENCODERS = "docs/how-to/encoder-decoder.md"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ RUN_QUICKLY: tuple[str, ...] = ()
         pytest.param(page, marks=() if page in RUN_QUICKLY else (pytest.mark.exhaustive,))
         for page in PROGRAMS
         # test_contributing.py puts the programs of CONTRIBUTING.md where they belong, and runs them there
-        if page not in ("docs/how-to/cpp.md", "docs/how-to/browser.md", TUTORIAL, "CONTRIBUTING.md")
+        if page not in ("docs/how-to/cpp.md", ENCODERS, "docs/how-to/browser.md", TUTORIAL, "CONTRIBUTING.md")
     ],
 )
 def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
@@ -102,6 +103,12 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
 def test_what_the_page_on_browsers_shows_is_what_happens(tmp_path: Path) -> None:
     need("onnxruntime-web")
     check("docs/how-to/browser.md", tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_what_the_page_on_encoders_shows_is_what_happens(tmp_path: Path) -> None:
+    need("ort-cpp")
+    check(ENCODERS, tmp_path)
 
 
 @pytest.mark.exhaustive

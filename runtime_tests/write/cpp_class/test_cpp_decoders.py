@@ -329,6 +329,34 @@ def test_whatever_fails_in_place_the_next_answer_is_right(failures_in_place: Pat
     check_failures(failures_in_place, in_place, "decoder_failures")
 
 
+def test_a_decoder_behind_an_encoder_knows_what_its_states_are(tmp_path: Path) -> None:
+    toy_decoder.save(tmp_path / "toy", states=True)
+    embedded(Bundle.open(tmp_path / "toy", trusted=True), "toy")
+    expected = "DecoderPorts{0, 1, 2, 0, {{3, 1}, {4, 2}}, false, 6, 5, {{7, 3}, {8, 4}}}"
+    assert f"return Decoder(session_, {expected});" in header(tmp_path / "toy")
+
+
+@pytest.mark.exhaustive  # a program is built with sanitizers
+def test_a_decoder_behind_an_encoder_writes_what_the_mathematics_say_whatever_fails(tmp_path: Path) -> None:
+    need("ort-cpp")
+    bundle, project = tmp_path / "toy", tmp_path / "project"
+    toy_decoder.save(bundle, states=True)
+    embedded(Bundle.open(bundle, trusted=True), "toy")
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(FAILURES.replace("decoder_failures class_failures", "attending"))
+    build(project, tmp_path, {"BUNDLE": str(bundle), "SOURCES": str(CPP)})
+    done = run(tmp_path / "attending", bundle / "model.onnx")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    masks = [1, 1, 1, 1, 1], [1, 1, 0, 1, 0]
+    for text, (prompt, mask) in enumerate(zip(((3, 4, 9), (1, 2, 5)), masks, strict=True)):
+        tokens = toy_decoder.written_behind(toy_decoder.states_of(2, 5)[text], mask, prompt, 12)
+        assert lines[text].split() == [str(token) for token in tokens]
+    counts = dict(line.split(": ", 1) for line in lines[2:])
+    assert list(counts) == ["writing", "refusals", "failing allocations"], done.stdout
+    assert all(count.endswith(", 0 wrong") for count in counts.values()), done.stdout
+
+
 @pytest.mark.exhaustive  # programs are built with sanitizers
 @pytest.mark.parametrize("program", TRIED)
 def test_whatever_fails_the_next_answer_is_right(failures: Path, bundle: Path, program: str) -> None:

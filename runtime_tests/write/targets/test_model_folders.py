@@ -312,13 +312,6 @@ def test_a_model_that_memory_does_not_hold_is_said_before_torch_loads(tmp_path: 
     assert re.search(r"model: 400\.0 GB of weights; needs 50[12] GB of memory, and [\d.]+ GB are free$", line), line
 
 
-def test_a_class_in_cpp_is_for_models_of_one_graph(tmp_path: Path) -> None:
-    config = {**CONFIG, "is_encoder_decoder": True, "architectures": ["T5ForConditionalGeneration"]}
-    line = refused_without_torch("--model", str(folder_of(tmp_path / "model", config)), "--cpp")
-    assert line.startswith("Error: --cpp is for models of one graph: ")
-    assert line.endswith("model has an encoder and a decoder")
-
-
 def test_a_disk_that_is_too_small_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ModelFolder.load(large(tmp_path / "model", 10**9), dtype="fp16")
     monkeypatch.setattr(room_for_models, "free_memory", lambda: 10**12)

@@ -218,8 +218,6 @@ def check_whole(folder: ModelFolder, options: ExportOptions, max_len: int | None
         raise BadInput(
             f"--runtime-config {config} is for text-generation with a cache: {folder.path} is for {folder.task.name}"
         )
-    if options.cpp and folder.others:
-        raise BadInput(f"--cpp is for models of one graph: {folder.path} has an encoder and a decoder")
     if max_len is not None and max_len < SHORTEST and folder.task.kind != "images":
         raise BadInput(f"--max-len {max_len} leaves no length to vary: give {SHORTEST} or more")
     positions = folder.positions

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from posenc.ports import Port
+from posenc.ports import Port, axes_of
 from posenc_export.bundle.manifest import Generation, Manifest
+from posenc_export.common.arrays import FLOATS
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.write.cpp.names import braced
+from posenc_export.write.cpp.names import braced, qualified_type, spelled
 
 PORTS = ("input_ids", "attention_mask", "position_ids")
 LOGITS = "logits"
+STATES = ("encoder_hidden_states", "encoder_attention_mask")
+OF_STATES = ".encoder."
+"""What stands in the name of a cache of keys and values of an encoder's states."""
 BEFORE, AFTER = "past_key_values.", "present."
 """The names that whole models have for these: a part of the cache is the input that its output becomes."""
 
@@ -25,19 +29,68 @@ def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mappi
     """
     number = {port.name: i for i, port in enumerate(inputs)}
     of_output = {port.name: i for i, port in enumerate(outputs)}
-    of_cache = {name.replace(BEFORE, AFTER): name for name in number if name.startswith(BEFORE)}
+    caches_in = [name for name in number if name.startswith(BEFORE)]
+    of_cache = {name.replace(BEFORE, AFTER): name for name in caches_in}
     in_place = bool(of_cache) and all((caches or {}).get(after) == before for after, before in of_cache.items())
-    cache = (braced(n, of_output[name.replace(BEFORE, AFTER)]) for name, n in number.items() if name.startswith(BEFORE))
-    numbers = [number.get(name, -1) for name in PORTS]
-    return f"DecoderPorts{braced(*numbers, of_output[LOGITS], braced(*cache), *(['true'] if in_place else []))}"
+    pairs = {name: braced(number[name], of_output[name.replace(BEFORE, AFTER)]) for name in caches_in}
+    own = braced(*(pair for name, pair in pairs.items() if OF_STATES not in name))
+    fields = [*(number.get(name, -1) for name in PORTS), of_output[LOGITS], own]
+    if STATES[0] in number:
+        of_states = braced(*(pair for name, pair in pairs.items() if OF_STATES in name))
+        fields += ["false", *(number.get(name, -1) for name in STATES), of_states]
+    elif in_place:
+        fields.append("true")
+    return f"DecoderPorts{braced(*fields)}"
 
 
-def generation_source(manifest: Manifest, name: str) -> str:
-    """Return the text of generation.cpp: prompts, and the tokens that the model writes behind them."""
+def generation_source(manifest: Manifest, name: str, encoder: Manifest | None = None) -> str:
+    """Return the text of generation.cpp: prompts, and the tokens that the model writes behind them.
+
+    Args:
+        manifest: That of the model, or of its decoder.
+        name: The name of its class's namespace.
+        encoder: That of the encoder that reads the prompts.
+    """
     texts = ",\n".join(f"      {_generation(one)}" for one in manifest.generations)
-    return filled("generation.cpp", BUNDLE_TEMPLATES, name=name, generations=texts)
+    begin = filled("generation_prompts.cpp", BUNDLE_TEMPLATES) if encoder is None else _encoded(manifest, name, encoder)
+    include = "" if encoder is None else f'#include "{encoder_name(name)}.hpp"\n'
+    return filled("generation.cpp", BUNDLE_TEMPLATES, name=name, generations=texts, begin=begin, include=include)
+
+
+def encoder_name(name: str) -> str:
+    """Return the name of the class's namespace, file and target of an encoder, for a decoder of a name."""
+    return f"{name}_encoder"
+
+
+def _encoded(manifest: Manifest, name: str, encoder: Manifest) -> str:
+    """Return the function with which a decoder begins behind an encoder of tokens, or of sounds."""
+    batch = next(axis.name for axis in axes_of(encoder.inputs) if axis.kind == "batch")
+    lengths = [axis.name for axis in axes_of(encoder.inputs) if axis.is_length]
+    sounds = [port for port in encoder.inputs if port.dtype in FLOATS]
+    by_name = {"input_ids": "ids", "attention_mask": "mask", **{port.name: "sounds" for port in sounds}}
+    if sounds:
+        prompts = filled("generation_sounds.cpp", BUNDLE_TEMPLATES, batch=batch, port=spelled(sounds[0].name))
+    else:
+        prompts = filled("generation_tokens.cpp", BUNDLE_TEMPLATES, batch=batch, seq=lengths[0])
+    states = encoder.outputs[0]
+    return filled(
+        "generation_encoded.cpp",
+        BUNDLE_TEMPLATES,
+        encoder=encoder_name(name),
+        prompts=prompts,
+        element=qualified_type(states),
+        arguments=", ".join(by_name[port.name] for port in encoder.inputs),
+        features=states.axes[-1].size,
+        mask=", mask" if any(port.name == STATES[1] for port in manifest.inputs) else "",
+    )
+
+
+def writes_in_cpp(encoder: Manifest) -> bool:
+    """Return whether C++ makes the prompts of an encoder for its test: tokens, or sounds in float32."""
+    return all(port.dtype in ("int64", "float32") for port in encoder.inputs)
 
 
 def _generation(one: Generation) -> str:
     # with their types, as {{1}} may be a row of one token, or one row of no token
-    return braced(*(f"Rows{braced(*(f'Row{braced(*row)}' for row in rows))}" for rows in (one.prompts, one.tokens)))
+    rows = (f"Rows{braced(*(f'Row{braced(*row)}' for row in rows))}" for rows in (one.prompts, one.tokens))
+    return braced(*rows, f"Row{braced(*one.begins)}")

@@ -19,7 +19,7 @@ from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.common.errors import BadInput
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, FOLDER, filled
-from posenc_export.write.cpp.decoders import generation_source
+from posenc_export.write.cpp.decoders import generation_source, writes_in_cpp
 from posenc_export.write.cpp.example import example
 from posenc_export.write.cpp.golden_cases import golden_source
 from posenc_export.write.cpp.model_class import model_header, title
@@ -70,7 +70,10 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str]
         arrays = {key: golden[key] for key in golden.files if _is_replayed(key, replayed, uses)}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
-    facts["torch"] = next((graph.file for graph in map(manifest.artifact, OF_LIBTORCH) if graph), "model.pt")
+    written = [manifest.artifact(name) for name in ("onnx", *OF_LIBTORCH)]
+    above = "../" if bundle.part else ""  # the graph of a part lies in the bundle that it is a part of
+    facts["onnx"] = above + (written[0].file if written[0] else "model.onnx")
+    facts["torch"] = above + next((graph.file for graph in written[1:] if graph), "model.pt")
     texts = {
         "CMakeLists.txt": filled("CMakeLists.txt", BUNDLE_TEMPLATES, **facts),
         f"include/{name}.hpp": model_header(manifest, name, uses),
@@ -78,8 +81,9 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str]
         "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
         "test/golden.cpp": golden_source(replace(manifest, cases=cases), arrays, uses),
     }
-    if manifest.generations:
-        texts["test/generation.cpp"] = generation_source(manifest, name)
+    encoder = next((part.manifest for part in bundle.parts()), None)
+    if manifest.generations and (encoder is None or writes_in_cpp(encoder)):
+        texts["test/generation.cpp"] = generation_source(manifest, name, encoder)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     _write_arrays(folder / "golden", arrays)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -84,22 +85,39 @@ def _outputs(ports: tuple[Port, ...], calls: Sequence[tuple[Sizes, Sequence[Arra
     if len(kinds) > 1:
         raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
     axes = {axis.name: axis for port in ports for axis in port.dynamic.values()}
-    by_sizes = [(tuple(axis.size_in(sizes) for sizes, _ in calls), axis) for axis in axes.values()]
+    by_sizes = [
+        [(tuple(axis.size_in(sizes) for sizes, _ in calls), axis) for axis in some]
+        for some in (axes.values(), _sums(axes))
+    ]
     columns = list(zip(*(arrays for _, arrays in calls), strict=True))  # the arrays of one output in every call
     names = ["y"] if len(columns) == 1 else [f"y{i}" for i in range(len(columns))]
     taken = {port.name for port in ports}
     return tuple(_output(_free(name, taken, "_out"), c, by_sizes) for name, c in zip(names, columns, strict=True))
 
 
-def _output(name: str, arrays: Sequence[Array], axes: Sequence[tuple[tuple[int, ...], Axis]]) -> Port:
-    """Return an output; its axis is that of an input which alone has its sizes in every call.
+def _sums(axes: Mapping[str, Axis]) -> Iterator[Axis]:
+    """Yield the sums of two lengths that no input has: a cache is as long as what was cached and what is new."""
+    lengths = [axis for axis in axes.values() if axis.is_length and not axis.is_formula]
+    for first, second in combinations(lengths, 2):
+        if not {f"{first.name}+{second.name}", f"{second.name}+{first.name}"} & axes.keys():
+            yield Axis(f"{second.name}+{first.name}", "length")
+
+
+def _output(name: str, arrays: Sequence[Array], axes: Sequence[Sequence[tuple[tuple[int, ...], Axis]]]) -> Port:
+    """Return an output; its axis is that of an input which alone has its sizes in every call, or a sum of two.
 
     Any other axis of several sizes has a name of its own.
+
+    Args:
+        name: Its name.
+        arrays: The output in every call.
+        axes: The axes of inputs with their sizes in every call, and their sums.
     """
-    taken = {axis.name for _, axis in axes}
+    taken = {axis.name for some in axes for _, axis in some}
     shape = []
     for i, sizes in enumerate(zip(*(array.shape for array in arrays), strict=True)):
-        fitting = [axis for of_input, axis in axes if of_input == sizes]
+        fits = ([axis for of_inputs, axis in some if of_inputs == sizes] for some in axes)
+        fitting = next(filter(None, fits), [])
         named = fitting[0] if len(fitting) == 1 else Axis(_free(f"{name}_axis{i}", taken, "_"), "length")
         # one size in every call: the axis does not depend on the inputs
         shape.append(fixed(sizes[0]) if len(set(sizes)) == 1 else named)

@@ -62,6 +62,7 @@ class Buffer {
 struct Cached {
   std::size_t input;
   std::size_t output;
+  bool of_states;  // its tokens are those of an encoder: the same in every call behind the first
   DType dtype;
   std::size_t heads;
   std::size_t token_bytes;  // of one token of one text, in one head
@@ -75,12 +76,18 @@ struct Decoder::Impl {
   const Session* session;
   DecoderPorts ports;
   std::vector<Cached> cache;
-  std::size_t token_bytes = 0;  // of all keys and values of one token of one text
+  std::size_t token_bytes = 0;   // of all keys and values of one token of one text
+  std::size_t states_bytes = 0;  // of all keys and values of one token of an encoder
   std::int64_t vocabulary = 0;
   bool gives_last_alone = false;  // the graph gives the logits of the last token of a call, and no others
   DType logits_dtype = DType::float32;
   std::int64_t ids_end = 0;  // every id is below; 0 where the graph does not say
   std::int64_t end = 0;      // no text has more tokens; 0 where the graph does not say
+
+  // What the texts attend to.
+  Buffer<std::byte> states;
+  Buffer<std::int64_t> states_mask;
+  std::array<std::int64_t, 3> states_shape{{0, 0, 0}};
 
   // The texts: nothing else of a decoder outlasts a call.
   std::int64_t batch = 0;
@@ -116,44 +123,55 @@ struct Decoder::Impl {
       position_rank = port.axes.size();
       if (position_rank == 3) position_rows = unsigned_of(port.axes[0].size);
     }
-    for (const auto& pair : ports.cache) {
-      const auto& port = given.inputs()[unsigned_of(pair[0])];
-      const std::int64_t heads = port.axes[1].size;
-      const std::int64_t features = port.axes[3].size;
-      Cached one{unsigned_of(pair[0]), unsigned_of(pair[1]), port.dtype, unsigned_of(heads),
-                 unsigned_of(features) * size_of(port.dtype), {0, heads, 0, features}, {0, heads, 0, features}};
-      token_bytes += one.heads * one.token_bytes;
-      cache.push_back(one);
-    }
+    for (const auto& pair : ports.cache) token_bytes += add_part(pair, false);
+    for (const auto& pair : ports.of_states) states_bytes += add_part(pair, true);
     inputs.resize(given.inputs().size());
     outputs.resize(given.outputs().size());
   }
 
+  /// Note a part of the cache; return the bytes of one token of one text in it.
+  std::size_t add_part(const std::array<int, 2>& pair, bool of_states) {
+    const auto& port = session->inputs()[unsigned_of(pair[0])];
+    const std::int64_t heads = port.axes[1].size;
+    const std::int64_t features = port.axes[3].size;
+    const Cached one{unsigned_of(pair[0]), unsigned_of(pair[1]), of_states, port.dtype, unsigned_of(heads),
+                     unsigned_of(features) * size_of(port.dtype), {0, heads, 0, features}, {0, heads, 0, features}};
+    cache.push_back(one);
+    return one.heads * one.token_bytes;
+  }
+
   /// Where a part of the cache lies in a block, for texts of so many tokens in all.
   void view_cache(Buffer<std::byte>& block, std::vector<View>& views, std::int64_t tokens, bool of_outputs) {
-    std::byte* at = tokens == 0 || token_bytes == 0 ? &nothing : block.data();
+    std::byte* at = tokens == 0 || block.size() == 0 ? &nothing : block.data();
     for (auto& one : cache) {
       auto& shape = of_outputs ? one.after : one.before;
       shape[0] = batch;
-      shape[2] = tokens;
-      const auto bytes = one.heads * one.token_bytes * unsigned_of(batch * tokens);
+      // before the first call nothing is cached, of an encoder's states neither
+      shape[2] = one.of_states && tokens > 0 ? states_shape[1] : tokens;
+      const auto bytes = one.heads * one.token_bytes * unsigned_of(batch * shape[2]);
       views[of_outputs ? one.output : one.input] = {one.dtype, shape, at, bytes / size_of(one.dtype)};
       at += bytes;
     }
   }
 
+  /// Bytes of a block for texts of so many tokens.
   std::size_t bytes_of(std::int64_t tokens) const noexcept {
-    return product(product(unsigned_of(batch), unsigned_of(tokens)), token_bytes);
+    const auto of_tokens = product(product(unsigned_of(batch), unsigned_of(tokens)), token_bytes);
+    const auto of_states = product(product(unsigned_of(batch), unsigned_of(states_shape[1])), states_bytes);
+    return of_tokens > std::numeric_limits<std::size_t>::max() - of_states ? of_tokens : of_tokens + of_states;
   }
 
   /// Copy the keys and values of so many tokens out of a block that has room for others.
   void copy_cache(const std::byte* from, std::int64_t from_tokens, std::byte* to, std::int64_t to_tokens,
                   std::int64_t tokens) const noexcept {
     for (const auto& one : cache) {
+      const auto of_row = [&](std::int64_t count) {
+        return one.token_bytes * unsigned_of(one.of_states && tokens > 0 ? states_shape[1] : count);
+      };
       for (std::size_t row = 0; row < unsigned_of(batch) * one.heads; ++row) {
-        if (tokens > 0) std::memmove(to, from, one.token_bytes * unsigned_of(tokens));
-        to += one.token_bytes * unsigned_of(to_tokens);
-        from += one.token_bytes * unsigned_of(from_tokens);
+        if (tokens > 0) std::memmove(to, from, of_row(tokens));
+        to += of_row(to_tokens);
+        from += of_row(from_tokens);
       }
     }
   }
@@ -266,6 +284,12 @@ struct Decoder::Impl {
       const Span<const std::int64_t> shape(positions_shape.data() + (3 - position_rank), position_rank);
       inputs[unsigned_of(ports.positions)] = {DType::int64, shape, positions.data(), count(shape)};
     }
+    if (ports.states >= 0) {
+      const auto of_states = session->inputs()[unsigned_of(ports.states)].dtype;
+      inputs[unsigned_of(ports.states)] = {of_states, states_shape, states.data(), count(states_shape)};
+    }
+    const Span<const std::int64_t> masked(states_shape.data(), 2);
+    if (ports.states_mask >= 0) inputs[unsigned_of(ports.states_mask)] = {DType::int64, masked, states_mask.data(), count(masked)};
     outputs[unsigned_of(ports.logits)] = {logits_dtype, logits_shape, all_logits.data(), scores};
     auto status = session->try_run(inputs, outputs);
     if (!status.ok()) return status;  // the cache is as it was
@@ -348,12 +372,57 @@ struct Decoder::Impl {
     return refused("prompts have " + std::to_string(sum) + " tokens in all, and there are " + std::to_string(ids) + " ids");
   }
 
+  /// Whether there is what so many texts attend to.
+  Status check_states(std::int64_t texts) const {
+    if (ports.states < 0 || (states_shape[1] > 0 && states_shape[0] == texts)) return {};
+    if (states_shape[1] == 0) return refused("no states of an encoder are here: attend before the first prompt");
+    return refused("there are states of an encoder for " + counted(states_shape[0], "text") + ": expected " +
+                   std::to_string(states_shape[0]) + " prompts, got " + std::to_string(texts));
+  }
+
+  /// Take states of an encoder, which have been checked by their port: nothing changes before there is memory for them.
+  Status attend(const View& given, Span<const std::int64_t> mask_of_states) {
+    if (ports.states < 0) return refused("this model has no encoder: begin with a prompt");
+    const auto& port = session->inputs()[unsigned_of(ports.states)];
+    const auto features = port.axes.back().size;
+    const auto& shape = given.shape;
+    if (given.dtype != port.dtype || shape.size() != 3 || shape[0] < 1 || shape[1] < 1 || shape[2] != features ||
+        given.size != count(shape) || given.data == nullptr) {
+      return refused("states of an encoder are (texts, tokens, " + std::to_string(features) + "), in the dtype of " +
+                     describe(port));
+    }
+    const auto rows = unsigned_of(shape[0] * shape[1]);
+    if (!mask_of_states.empty() && ports.states_mask < 0) return refused("this model takes no mask of its encoder's tokens");
+    if (!mask_of_states.empty() && mask_of_states.size() != rows) {
+      return refused("the mask has " + std::to_string(mask_of_states.size()) + " numbers: expected " + std::to_string(rows) +
+                     ", one for each state");
+    }
+    const auto bytes = given.size * size_of(given.dtype);
+    Buffer<std::byte> taken;
+    Buffer<std::int64_t> of_mask;
+    if (!taken.grow(bytes) || !of_mask.grow(rows)) {
+      return {ErrorKind::memory, "out of memory: states of an encoder have " + std::to_string(bytes) + " bytes"};
+    }
+    std::memcpy(taken.data(), given.data, bytes);
+    if (mask_of_states.empty()) {
+      std::fill_n(of_mask.data(), rows, 1);
+    } else {
+      std::copy_n(mask_of_states.data(), rows, of_mask.data());
+    }
+    states = std::move(taken);
+    states_mask = std::move(of_mask);
+    states_shape = {shape[0], shape[1], shape[2]};
+    forget(0);
+    return {};
+  }
+
   Status read_prompt(Span<const std::int64_t> ids, std::int64_t at_once, Span<float> each = {}) {
     if (ids.empty()) return refused("a prompt has no token: expected at least one");
     if (batch > 1) return refused("a batch of texts goes on by step: clear it before another prompt");
     const auto tokens = static_cast<std::int64_t>(ids.size());
     auto status = check_length(tokens);
     if (status.ok()) status = check_ids(ids);
+    if (status.ok()) status = check_states(1);
     if (!status.ok()) return status;
     if (past == 0) {
       if (!pads.grow(1)) return {ErrorKind::memory, "out of memory"};
@@ -377,8 +446,12 @@ struct Decoder::Impl {
     if (past > 0) return refused("a batch begins with its prompts: clear the texts that were read");
     auto status = check_lengths(lengths, ids.size());
     if (status.ok()) status = check_ids(ids);
+    if (status.ok()) status = check_states(static_cast<std::int64_t>(lengths.size()));
     if (!status.ok()) return status;
     const auto longest = *std::max_element(lengths.begin(), lengths.end());
+    if (ports.mask < 0 && *std::min_element(lengths.begin(), lengths.end()) != longest) {
+      return refused("this graph takes no mask, so that nothing can pad a prompt: expected prompts of one length");
+    }
     Buffer<std::int64_t> padded;
     if (!padded.grow(product(lengths.size(), unsigned_of(longest))) || !pads.grow(lengths.size())) {
       return {ErrorKind::memory, "out of memory: prompts are padded to " + counted(longest, "token") + " each"};
@@ -411,13 +484,19 @@ struct Decoder::Impl {
     const auto room = ports.in_place ? std::max(other.past, reserved) : other.past;
     const auto scores = product(unsigned_of(other.batch), unsigned_of(vocabulary));
     auto& next = blocks[1 - full];
-    Buffer<std::int64_t> their_pads;
+    Buffer<std::int64_t> their_pads, their_mask;
     Buffer<float> their_logits;
-    if (!next.grow(product(product(unsigned_of(other.batch), unsigned_of(room)), token_bytes)) ||
-        !their_pads.grow(unsigned_of(other.batch)) || !their_logits.grow(scores)) {
+    Buffer<std::byte> their_states;
+    if (!next.grow(other.bytes_of(room)) || !their_pads.grow(unsigned_of(other.batch)) || !their_logits.grow(scores) ||
+        !their_states.grow(other.states.size()) || !their_mask.grow(other.states_mask.size())) {
       return {ErrorKind::memory, "out of memory: " + counted(other.batch, "text") + " of " +
                                      counted(other.past, "token") + " are not copied"};
     }
+    std::copy_n(other.states.data(), other.states.size(), their_states.data());
+    std::copy_n(other.states_mask.data(), other.states_mask.size(), their_mask.data());
+    states = std::move(their_states);
+    states_mask = std::move(their_mask);
+    states_shape = other.states_shape;
     batch = other.batch;
     past = other.past;
     copy_cache(other.blocks[other.full].data(), other.laid_out(), next.data(), room, past);
@@ -459,6 +538,10 @@ Status Decoder::on_graph(Call&& call) noexcept {
     if (part < 1) return refused("part is " + std::to_string(part) + ": expected 1 or more tokens");
     return call();
   });
+}
+
+Status Decoder::try_attend(const View& states, Span<const std::int64_t> mask) noexcept {
+  return on_graph([&] { return impl_->attend(states, mask); });
 }
 
 Status Decoder::try_prefill(Span<const std::int64_t> ids) noexcept {

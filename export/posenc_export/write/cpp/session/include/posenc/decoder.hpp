@@ -20,6 +20,9 @@ struct DecoderPorts {
   /// Whether the graph writes new keys and values behind those that are there, into one buffer for both, which may have
   /// room for more. Such a graph reads several tokens at once behind a cache for one text alone.
   bool in_place = false;
+  int states = -1;       ///< states of an encoder, (texts, its tokens, features)
+  int states_mask = -1;  ///< which of these count, (texts, its tokens)
+  std::vector<std::array<int, 2>> of_states;  ///< keys and values of these states, which the graph computes once
 };
 
 /// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
@@ -41,6 +44,11 @@ class POSENC_API Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
+  /// Have as many texts as `states` has rows attend to the states of an encoder, (texts, its tokens, features), before their
+  /// prompts are read; `mask` is 1 for the tokens of the encoder that count, else 0, (texts, its tokens): all do where there
+  /// is none. They are copied, and stay until the next call of this; tokens that were read are forgotten. For a graph of an
+  /// encoder and a decoder alone.
+  Status try_attend(const View& states, Span<const std::int64_t> mask = {}) noexcept;
   /// Read tokens of one text: a prompt, or what somebody says after the model has written. They go through the graph in
   /// parts of `part` tokens at most, so that the logits of a long prompt take no more memory.
   Status try_prefill(Span<const std::int64_t> ids) noexcept;
@@ -80,6 +88,7 @@ class POSENC_API Decoder {
   std::int64_t part = 512;
 
 #if POSENC_EXCEPTIONS
+  void attend(const View& states, Span<const std::int64_t> mask = {}) { expect(try_attend(states, mask)); }
   void prefill(Span<const std::int64_t> ids) { expect(try_prefill(ids)); }
   void prefill(Span<const std::int64_t> ids, Span<const std::int64_t> lengths) { expect(try_prefill(ids, lengths)); }
   void read(Span<const std::int64_t> ids, Span<float> logits) { expect(try_read(ids, logits)); }
