@@ -173,10 +173,11 @@ Tried failed(const Model& model) {
   auto of_others = model.decoder();
   posenc::expect(two().to(of_others));
   of_others.prefill(prompts, lengths);
+  const Ids prompt{5, 6, 7}, ids{2, 2};  // made before memory fails
   const std::vector<Call> calls{[](Decoder& decoder) { return two().to(decoder); }, [](Decoder& decoder) { return one().to(decoder); },
-                                [](Decoder& decoder) { return decoder.try_prefill(Ids{5, 6, 7}); },
+                                [&](Decoder& decoder) { return decoder.try_prefill(prompt); },
                                 [](Decoder& decoder) { return decoder.try_prefill(prompts, lengths); },
-                                [](Decoder& decoder) { return decoder.try_step(Ids{2, 2}); },
+                                [&](Decoder& decoder) { return decoder.try_step(ids); },
                                 [&](Decoder& decoder) { return decoder.try_copy(of_others); }};
   for (const bool lasting : {false, true}) {
     for (std::size_t state = 0; state < states().size(); ++state) {

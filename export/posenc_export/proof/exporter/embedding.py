@@ -8,7 +8,7 @@ from functools import partial
 
 from posenc_export.bundle.folder import Bundle, file_of
 from posenc_export.proof.exporter.keeping import kept_calls
-from posenc_export.write.cpp.decoders import encoder_name
+from posenc_export.write.cpp.decoders import part_name
 from posenc_export.write.cpp.embed import write_cpp
 from posenc_export.write.cpp.names import default_name
 from posenc_export.write.cpp.uses import Uses, in_place
@@ -17,10 +17,12 @@ from posenc_export.write.formats.onnx.memory import caches_in_place, may_replace
 
 
 def embedded(bundle: Bundle, name: str = "", kept: AbstractSet[str] | None = None) -> Bundle:
-    """Write the folder `cpp` into a bundle and into that of its encoder; return it with all files listed."""
+    """Write the folder `cpp` into a bundle and into those of its parts; return it with all files listed."""
     files = {file.file for file in bundle.manifest.files}
     for part in bundle.parts():
-        write_cpp(part, uses_of(part), encoder_name(name or default_name(bundle.folder)), kept_calls(part))
+        write_cpp(
+            part, uses_of(part), part_name(name or default_name(bundle.folder), part.folder.name), kept_calls(part)
+        )
         files |= {path.relative_to(bundle.folder).as_posix() for path in part.folder.rglob("*") if path.is_file()}
     listed = tuple(file_of(bundle.folder, bundle.folder / file) for file in sorted(files))
     bundle = replace(bundle, manifest=replace(bundle.manifest, files=listed)) if bundle.manifest.parts else bundle

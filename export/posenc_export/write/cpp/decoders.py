@@ -12,6 +12,8 @@ from posenc_export.write.cpp.names import braced, qualified_type, spelled
 
 PORTS = ("input_ids", "attention_mask", "position_ids")
 LOGITS = "logits"
+ENCODER = "encoder_model"
+"""The folder of the bundle of an encoder."""
 STATES = ("encoder_hidden_states", "encoder_attention_mask")
 OF_STATES = ".encoder."
 """What stands in the name of a cache of keys and values of an encoder's states."""
@@ -53,13 +55,13 @@ def generation_source(manifest: Manifest, name: str, encoder: Manifest | None = 
     """
     texts = ",\n".join(f"      {_generation(one)}" for one in manifest.generations)
     begin = filled("generation_prompts.cpp", BUNDLE_TEMPLATES) if encoder is None else _encoded(manifest, name, encoder)
-    include = "" if encoder is None else f'#include "{encoder_name(name)}.hpp"\n'
+    include = "" if encoder is None else f'#include "{part_name(name, ENCODER)}.hpp"\n'
     return filled("generation.cpp", BUNDLE_TEMPLATES, name=name, generations=texts, begin=begin, include=include)
 
 
-def encoder_name(name: str) -> str:
-    """Return the name of the class's namespace, file and target of an encoder, for a decoder of a name."""
-    return f"{name}_encoder"
+def part_name(name: str, part: str) -> str:
+    """Return the name of the class, its file and its target of a model's other graph: NAME_encoder of encoder_model."""
+    return f"{name}_{part.removesuffix('_model')}"
 
 
 def _encoded(manifest: Manifest, name: str, encoder: Manifest) -> str:
@@ -76,7 +78,7 @@ def _encoded(manifest: Manifest, name: str, encoder: Manifest) -> str:
     return filled(
         "generation_encoded.cpp",
         BUNDLE_TEMPLATES,
-        encoder=encoder_name(name),
+        encoder=part_name(name, ENCODER),
         prompts=prompts,
         element=qualified_type(states),
         arguments=", ".join(by_name[port.name] for port in encoder.inputs),
