@@ -1,4 +1,7 @@
-"""Modules that version 0.3 moved: importable under their old names for one version more, with a warning."""
+"""Modules that version 0.3 moved: importable under their old names for one version more, with a warning.
+
+This file, and what installs it, goes with version 0.4.
+"""
 
 import importlib
 import importlib.util

@@ -1,14 +1,14 @@
 """The tensors that modules store, held against float64 a few rows at a time.
 
-A module with rows that no call of a plan may read says by a method `stored_rows` what each row must be. Learned rows,
-and rows that every call reads, need no such method.
+A module with rows that no call of a plan may read has a method `stored_rows`, which yields what each row must be.
+Learned rows, and rows that every call reads, need no such method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,13 +33,6 @@ class StoredRows:
     expected: Array
     tolerance: Tolerance = ROUNDED
     first: int = 0
-
-
-class StoresRows(Protocol):
-    """A module that says what the rows of its buffers must be."""
-
-    def stored_rows(self) -> Iterator[StoredRows]:
-        """Yield the rows of its buffers, a few at a time."""
 
 
 def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:

@@ -13,7 +13,7 @@ from posenc_export.read.graph.read import read_graph
 from posenc_export.read.interpret.budget import Budget
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.settle import settle
-from posenc_export.read.interpret.sizes import default_sizes, lengths, static_axes
+from posenc_export.read.interpret.sizes import default_sizes, lengths
 from posenc_export.read.values import Array, Constant, Data, Meeting, Position, Run, Unknown
 
 IDS = "int64[batch, sequence] input_ids"
@@ -225,11 +225,6 @@ def test_sizes_are_unlike_those_of_the_file_and_totals_are_sums(tmp_path: Path) 
     sizes = default_sizes(found, {"past_sequence": 7})
     assert sizes == {"batch": 1, "sequence": 19, "past_sequence": 7, "past_sequence + sequence": 26}
     assert lengths(found) == ("sequence",)
-
-
-def test_axes_of_a_fixed_length_are_named(tmp_path: Path) -> None:
-    found = graph(tmp_path, "g (int64[1, 128] input_ids) => (int64[1, 128] y) { y = Identity (input_ids) }")
-    assert static_axes(found) == (("input_ids", 1, 128),)
 
 
 def test_sizes_are_tried_until_a_graph_goes_through(tmp_path: Path) -> None:

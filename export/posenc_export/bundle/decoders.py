@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from posenc.ports import Mask, Port
@@ -33,6 +33,12 @@ def is_cache(port: Port) -> bool:
     """Return whether a port holds heads of tokens, (batch, heads, tokens, features), as a cache does."""
     dynamic = [axis.is_dynamic for axis in port.axes]
     return dynamic == [True, False, True, False] and port.dtype.startswith(("float", "bfloat"))
+
+
+def is_in_place(ports: Iterable[Port], shared: Collection[str]) -> bool:
+    """Return whether each cache among some ports is one of those that share a buffer; False where there is no cache."""
+    caches = {port.name for port in ports if is_cache(port)}
+    return bool(caches) and caches.issubset(shared)
 
 
 def decoder_axes(ports: Sequence[Port]) -> DecoderAxes | None:

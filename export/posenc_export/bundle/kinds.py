@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,16 +59,17 @@ class FromObject:
 
 @dataclass(frozen=True)
 class OrNull:
-    """Reads null as NaN: JSON has no such number."""
+    """Reads null as a number that JSON does not have: NaN, or infinity."""
+
+    number: float = math.nan
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the schema of a number or null, with the number behind it."""
         words = Must("a number, or null").__get_pydantic_core_schema__(float | None, handler)
-        return core_schema.no_info_after_validator_function(_number, words)
+        return core_schema.no_info_after_validator_function(self._read, words)
 
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+    def _read(self, value: float | None) -> float:
+        return self.number if value is None else value
 
 
 def _finite(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,3 +148,13 @@ def reader(kind: type[T], **modules: object) -> TypeAdapter[T]:
     adapter = TypeAdapter(kind)
     adapter.rebuild(_types_namespace={"kinds": sys.modules[__name__], **modules})
     return adapter
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """Return a JSON schema as text; what docstrings say of fields stands at the fields, with null for None."""
+    for record in (schema, *schema["$defs"].values()):
+        words, _, fields = record.get("description", "").partition("\n\nArgs:\n")
+        for name, said in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", fields, re.MULTILINE):
+            record["properties"][name]["description"] = re.sub(r"\bNone\b", "null", " ".join(said.split()))
+        record.update({"description": words} if words else {})
+    return json.dumps(schema, indent=1) + "\n"

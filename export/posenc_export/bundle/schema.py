@@ -6,11 +6,8 @@ contradictions between fields in `consistency.py`.
 
 from __future__ import annotations
 
-import json
-import re
 import reprlib
 from functools import cache
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -92,17 +89,7 @@ def _place(parts: tuple[int | str, ...]) -> str:
 
 def json_schema() -> str:
     """Return the text of docs/reference/manifest.schema.json."""
-    return schema_text(_adapter().json_schema())
-
-
-def schema_text(schema: dict[str, Any]) -> str:
-    """Return a JSON schema as text; what docstrings say of fields stands at the fields."""
-    for record in (schema, *schema["$defs"].values()):
-        words, _, fields = record.get("description", "").partition("\n\nArgs:\n")
-        for name, said in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", fields, re.MULTILINE):
-            record["properties"][name]["description"] = " ".join(said.split())
-        record.update({"description": words} if words else {})
-    return json.dumps(schema, indent=1) + "\n"
+    return kinds.schema_text(_adapter().json_schema())
 
 
 if __name__ == "__main__":

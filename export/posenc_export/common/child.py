@@ -9,23 +9,19 @@ import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import weakref
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 import posenc
+from posenc.own_process import OwnProcess
 
 LINE = 2**26
 """Bytes of the longest line."""
 AHEAD = 1000
 """Lines that may wait to be read."""
-LAST = 4096
-"""Bytes that are read from the end of what libraries printed."""
-
-
 PR_SET_PDEATHSIG = 1
 
 
@@ -42,32 +38,18 @@ def path_text(path: Path) -> str:
     return os.fsencode(path.absolute()).decode("utf-8", "surrogateescape")
 
 
-class Child:
+class Child(OwnProcess):
     """A Python process in a session and a scratch folder of its own; it prints messages to stdout, a line each."""
 
     def __init__(self, words: Sequence[str]) -> None:
         """Start `python -P WORDS`; it does not share this process's working folder, nor its current imports."""
-        self.scratch = tempfile.TemporaryDirectory(prefix="posenc-validate-", ignore_cleanup_errors=True)
-        self.errors = (Path(self.scratch.name) / "stderr").open("w+b")
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            cwd=self.scratch.name,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(import_folders()),
-                "TMPDIR": self.scratch.name,
-                # libraries in C++ take paths as UTF-8, whatever the locale is
-                "PYTHONUTF8": "1",
-            },
-            start_new_session=True,  # Ctrl-C interrupts the process that waits, which ends this one
-        )
-        assert self.process.stdout is not None
+        super().__init__("posenc-validate-")
         self.lines: queue.Queue[bytes] = queue.Queue(AHEAD)
+        # libraries in C++ take paths as UTF-8, whatever the locale is
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(import_folders()), "PYTHONUTF8": "1"}
+        self.start([sys.executable, "-P", *words], env, drain=partial(_drain, self.lines))
+        assert self.process.stdout is not None
         threading.Thread(target=_read, args=(self.process.stdout, self.lines), daemon=True).start()
-        self.end = weakref.finalize(self, _end, self.process, self.errors, self.scratch, self.lines)
 
     def go(self) -> None:
         """Let the process begin, which has only loaded libraries until now."""
@@ -94,16 +76,9 @@ class Child:
         if status is None:
             return "ended what it says"
         if status >= 0:
-            return f"ended with status {status}: {self._last_words()}"
+            return f"ended with status {status}: {self.last_words()[:300]}"
         name = signal_name(-status)
         return f"ended by signal {name}" + (", as where memory is short" if name == "SIGKILL" else "")
-
-    def _last_words(self) -> str:
-        """Return the last line that libraries printed."""
-        size = self.errors.seek(0, os.SEEK_END)
-        self.errors.seek(max(0, size - LAST))
-        lines = self.errors.read().decode("utf-8", "replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")[:300]
 
 
 def _read(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
@@ -114,28 +89,11 @@ def _read(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
     lines.put(b"")
 
 
-def _end(
-    process: subprocess.Popen[bytes],
-    errors: IO[bytes],
-    scratch: tempfile.TemporaryDirectory[str],
-    lines: queue.Queue[bytes],
-) -> None:
-    """End a process and all that it has started, and remove its files."""
-    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        process.kill()
-    process.wait()
-    with contextlib.suppress(queue.Empty):  # the reading thread may wait for room in the queue
+def _drain(lines: queue.Queue[bytes]) -> None:
+    """Take the lines that nobody waits for: the reading thread may wait for room in the queue."""
+    with contextlib.suppress(queue.Empty):
         while lines.get(timeout=1):
             pass
-    # only now: the reading thread has left the pipes
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        with contextlib.suppress(OSError):
-            pipe.close()
-    errors.close()
-    scratch.cleanup()
 
 
 def signal_name(number: int) -> str:
@@ -155,3 +113,11 @@ def end_with_parent() -> None:
     """Ask the system (Linux) to end this process with the thread that started it: nobody else would."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def pipe_of_messages() -> BinaryIO:
+    """Return what was stdout: from here on libraries print to stderr, and the process ends with its parent."""
+    end_with_parent()
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return pipe

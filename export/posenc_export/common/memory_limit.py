@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-from posenc.memory import GIB, free_memory
+from posenc.memory import GIB, bound_addresses, free_memory
 from posenc_export.common.machine import has_nvidia_driver
 
 SHARE = 0.75
@@ -23,20 +22,13 @@ def limit_memory(at_most: int = 2**63, *, uses_cuda: bool = True) -> float:
         at_most: bytes, where the bound shall be smaller than that share.
         uses_cuda: whether libraries of CUDA may be loaded.
     """
+    if uses_cuda and has_nvidia_driver():
+        return 0.0
+    share = min(int(SHARE * free_memory()), at_most)
     try:
-        import resource
-
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        # the limit is on addresses: those that are taken already count
-        size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
-        if uses_cuda and has_nvidia_driver():
-            return 0.0
-        share = min(int(SHARE * free_memory()), at_most)
-        addresses = size + share + THREAD * (os.cpu_count() or 1)
-        # the soft limit alone: a browser, which reserves addresses without end, is bounded otherwise
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (addresses, hard))
-    except (ImportError, OSError, ValueError, StopIteration):
+        # not for good: a browser, which reserves addresses without end, is bounded otherwise
+        bound_addresses(share + THREAD * (os.cpu_count() or 1))
+    except (ImportError, OSError, ValueError):
         return 0.0
     return share / GIB
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, NoReturn
 
-from posenc_export.common.child import Child, Ended, Hung, end_with_parent
+from posenc_export.common.child import Child, Ended, Hung, pipe_of_messages
 from posenc_export.common.errors import BadInput, Overloaded, PosencError, ToolFailed, first_line, one_line
 from posenc_export.common.memory_limit import limit_memory
 
@@ -36,14 +35,6 @@ def run_within_memory(
         say(pipe, "error", named_error(error))
     except Exception as error:
         say(pipe, "error", ["ToolFailed", f"{type(error).__name__}: {first_line(error)}"])
-
-
-def pipe_of_messages() -> BinaryIO:
-    """Return what was stdout: from here on libraries print to stderr, and the process ends with its parent."""
-    end_with_parent()
-    pipe = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return pipe
 
 
 def say(pipe: BinaryIO, kind: str, content: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.ports import Array, Feeds, Port
-from posenc_export.bundle.decoders import is_cache, mask_of_keys
+from posenc_export.bundle.decoders import is_cache, is_in_place, mask_of_keys
 from posenc_export.proof.runtimes.sessions import quiet_options
 from posenc_export.write.formats.onnx import read_onnx
 from posenc_export.write.formats.onnx.memory import caches_in_place
@@ -43,11 +43,11 @@ class CachesInPlace:
         import onnxruntime
 
         shared = {past: present for present, past in caches_in_place(read_onnx(path)).items()}
-        mask, caches = mask_of_keys(inputs), [port.name for port in inputs if is_cache(port)]
-        if mask is None or not caches or not shared.keys() >= set(caches):
+        mask = mask_of_keys(inputs)
+        if mask is None or not is_in_place(inputs, shared):
             return None
         session = onnxruntime.InferenceSession(str(path), quiet_options(), providers=["CPUExecutionProvider"])
-        return cls(session, mask.name, {name: shared[name] for name in caches})
+        return cls(session, mask.name, {port.name: shared[port.name] for port in inputs if is_cache(port)})
 
     def begin(self) -> CachesInPlace:
         """Return calls of the same file with buffers of their own."""

@@ -1,18 +1,22 @@
 """The inspection of a file as data: what `inspect` returns, and what `--json` prints.
 
-Its dataclasses hold plain values alone: they come out of another process, and pydantic checks them on the way.
+Its dataclasses hold plain values alone: they come out of another process, and pydantic checks them on the way
+(`report/schema.py`). docs/reference/inspection.schema.json is made of them, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from posenc.formulas.families import FAMILIES, Family, Traits, is_trained
 from posenc.formulas.fitting import Parameter
 from posenc_export.common.markdown import count_of
 from posenc_export.common.notebooks import html_of
+
+if TYPE_CHECKING:  # pydantic takes a while to load: whoever reads an inspection has these names resolved
+    from posenc_export.read import kinds
 
 SCHEMA_VERSION = 1
 """The version of what --json prints, whose fields docs/reference/inspection.schema.json describes."""
@@ -28,6 +32,8 @@ Beyond = Literal["refuses", "broadcasts", "repeats", "overruns", "goes on"]
 Place = Literal["position", "distance", "coordinate", "row"]
 """What errors are by."""
 Size = int | str | None
+STRICT = {"strict": True, "extra": "forbid", "json_schema_serialization_defaults_required": True}
+"""How pydantic reads an inspection: it converts nothing, and refuses fields that a record does not have."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +42,17 @@ class Finding:
 
     Args:
         code: what `posenc explain` knows it by.
-        name: its name.
+        name: its name, which `posenc explain` knows, too.
         severity: an error fails the inspection; a warning and a note do so where --fail-on names them.
         where: the nodes or tensors that it is about.
         detail: what is so, with its numbers.
     """
 
-    code: str
-    name: str
+    code: kinds.Code
+    name: kinds.Text
     severity: Severity
-    where: str
-    detail: str
+    where: kinds.Text
+    detail: kinds.Text
 
 
 @dataclass(frozen=True)
@@ -55,27 +61,29 @@ class Errors:
 
     Args:
         positions: where it was measured.
-        errors: the largest absolute error of a row, for each of these positions.
+        errors: the largest absolute error of a row, for each of these positions; infinite (in JSON: null) also where a
+            number is NaN.
         bound: the error that counts as too large.
         exceeds_from: the first position with a larger error than the bound; None where there is none.
         sampled: how many positions were measured; None where all were, from 0 to the last.
         tensor: the stored table with the largest error; empty where rows are computed.
-        last_position: the last position that was tried; nothing is said of those beyond.
+        last_position: the last position that was tried, the first is 0; nothing is said of those beyond.
         is_late: whether time ran out before the last position that was to be tried.
         slope: by how much the largest number grows with each position; 0 where numbers do not grow.
         power: of the position, by which it grows.
-        place: what `positions` are: "position", "distance" of a query and a key, "coordinate" of a grid, or "row".
+        place: what `positions` are: "position", "distance" of a query and a key, "row", or "coordinate" of a grid: the
+            largest one of a place.
         grid: how many places the largest grid had along each axis; empty where places are no grid.
         samples: how many samples of sound had these positions; None where calls count tokens.
         beyond: why nothing is known of larger calls; empty where nothing was met in them.
     """
 
-    positions: tuple[int, ...]
-    errors: tuple[float, ...]
+    positions: kinds.Positions
+    errors: kinds.Errors
     bound: float
     exceeds_from: int | None
     sampled: int | None = None
-    tensor: str = ""
+    tensor: kinds.Text = ""
     last_position: int | None = None
     is_late: bool = False
     slope: float = 0.0
@@ -83,7 +91,7 @@ class Errors:
     place: Place = "position"
     grid: tuple[int, ...] = ()
     samples: int | None = None
-    beyond: str = ""
+    beyond: kinds.Text = ""
 
 
 @dataclass(frozen=True)
@@ -97,8 +105,8 @@ class Rounded:
         noise_from: the first position that is off by more than a tenth of the largest number; None without one.
     """
 
-    dtype: str
-    worst: float | None
+    dtype: kinds.Text
+    worst: kinds.NoNumber
     position: int | None
     noise_from: int | None
 
@@ -113,13 +121,14 @@ class FoundEncoding:
         parameters: by the names that schemes of this project give them.
         also: other forms that fit as well.
         nodes: where it meets data.
-        layers: the numbers of the attentions before which it does; nothing where it is in front of all layers.
+        layers: the numbers of the attentions before which it does, counted from 0; nothing where it is in front of all
+            layers.
         tensors: the values or tables that were recognised.
         stored: the initializers that they are made of.
         dtype: the element type in which it meets data.
         rows: how many positions its table stores; None where they are computed.
         positions: where positions come from: the name of an input, "range", or "mask NAME".
-        error: the largest absolute error against float64; None without a closed form.
+        error: the largest absolute error against float64; None without a closed form, or where it is not finite.
         shape: the shape of a value that is not recognised.
         errors: the error by position, where it was measured.
         rounded: what half precision does to it.
@@ -129,23 +138,23 @@ class FoundEncoding:
     """
 
     family: Family
-    name: str
-    parameters: Mapping[str, Parameter]
-    also: tuple[str, ...]
-    nodes: tuple[str, ...]
+    name: kinds.Text
+    parameters: Mapping[kinds.Text, Parameter]
+    also: kinds.Names
+    nodes: kinds.Names
     layers: tuple[int, ...]
-    tensors: tuple[str, ...]
-    stored: tuple[str, ...]
-    dtype: str
+    tensors: kinds.Names
+    stored: kinds.Names
+    dtype: kinds.Text
     rows: int | None
-    positions: str
-    error: float | None = None
+    positions: kinds.Text
+    error: kinds.NoNumber = None
     shape: tuple[int, ...] = ()
     errors: Errors | None = None
     rounded: tuple[Rounded, ...] = ()
     moved: tuple[int, ...] = ()
-    stored_dtype: str = ""
-    scheme: str = ""
+    stored_dtype: kinds.Text = ""
+    scheme: kinds.Text = ""
 
     @property
     def traits(self) -> Traits:
@@ -182,12 +191,12 @@ class AskedFit:
         agrees: whether the numbers are those of the guess.
     """
 
-    scheme: str
+    scheme: kinds.Text
     guesses: int
-    name: str
-    parameters: Mapping[str, str]
-    off: float | None
-    allowed: float | None
+    name: kinds.Text
+    parameters: Mapping[kinds.Text, kinds.Text]
+    off: kinds.NoNumber
+    allowed: kinds.NoNumber
     agrees: bool
 
 
@@ -202,21 +211,21 @@ class Observed:
         shapes: the shapes in which they were asked about: tokens in a row may be those of grids.
         dtype: the element type; complex for rotations.
         numbers: the first of them; angles of rotations.
-        lowest: the smallest.
-        highest: the largest.
+        lowest: the smallest; NaN (in JSON: null) where there is none.
+        highest: the largest; NaN (in JSON: null) where there is none.
         stored: what the file stores of which they were made, in words; single numbers with their value.
         fits: the formulas that were asked, in order.
     """
 
-    kind: str
-    how: str
-    axes: str
-    shapes: tuple[str, ...]
-    dtype: str
-    numbers: tuple[float, ...]
-    lowest: float
-    highest: float
-    stored: tuple[str, ...]
+    kind: kinds.Text
+    how: kinds.Text
+    axes: kinds.Text
+    shapes: kinds.Names
+    dtype: kinds.Text
+    numbers: kinds.FirstNumbers
+    lowest: kinds.Figure
+    highest: kinds.Figure
+    stored: kinds.Names
     fits: tuple[AskedFit, ...]
 
 
@@ -225,7 +234,7 @@ class Explained:
     """What is seen at a node, and which formulas were asked about it.
 
     Args:
-        name: the node, or the value, that was asked for.
+        name: the node, or the value, that was asked for (`--explain`), or that no form has.
         op_type: the node's operator.
         operands: what comes in, in words.
         words: what it was recognised as, or why no formula was asked; empty where some were, and none agrees.
@@ -233,17 +242,17 @@ class Explained:
         is_asked: whether somebody asked for this node; else nothing there was recognised.
     """
 
-    name: str
-    op_type: str
-    operands: tuple[str, ...]
-    words: str
+    name: kinds.Text
+    op_type: kinds.Text
+    operands: kinds.Names
+    words: kinds.Text
     observed: tuple[Observed, ...]
     is_asked: bool = True
 
 
 @dataclass(frozen=True)
 class Attended:
-    """What becomes of the queries, the keys and the values of an attention.
+    """What becomes of the queries, the keys and the values of an attention: the nodes in which they are turned.
 
     Args:
         layer: the number of the attention.
@@ -254,10 +263,10 @@ class Attended:
     """
 
     layer: int
-    node: str
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    values: tuple[str, ...]
+    node: kinds.Text
+    queries: kinds.Names
+    keys: kinds.Names
+    values: kinds.Names
 
 
 @dataclass(frozen=True)
@@ -269,11 +278,11 @@ class Sight:
         node: its node.
         later: whether a query sees keys behind its own place; None where that is not known.
         window: how many keys it sees, its own among them; None where no call that was tried hides an earlier one.
-        tried: how many keys that call had; 0 where nothing is known of windows.
+        tried: how many keys the longest such call had; 0 where nothing is known of windows.
     """
 
     layer: int
-    node: str
+    node: kinds.Text
     later: bool | None
     window: int | None
     tried: int
@@ -292,12 +301,12 @@ class End:
         reason: why, in words.
     """
 
-    axis: str
+    axis: kinds.Text
     last_right: int | None
     tried: int
-    node: str
+    node: kinds.Text
     beyond: Beyond
-    reason: str
+    reason: kinds.Text
 
     def at(self, size: int) -> str:
         """Return a size of the axis in words."""
@@ -313,8 +322,8 @@ class NotJudged:
         reason: what was not judged there, and why, in words.
     """
 
-    place: str
-    reason: str
+    place: kinds.Text
+    reason: kinds.Text
 
     @property
     def is_late(self) -> bool:
@@ -335,21 +344,21 @@ class ComparedFile:
         lists: of a config with longrope, which of its two lists the file turns by: `short_factor`, `long_factor`.
     """
 
-    file: str
+    file: kinds.Text
     encodings: int
     agrees: bool
     layers: int | None = None
     of_layers: int | None = None
-    lists: tuple[str, ...] = ()
+    lists: kinds.Names = ()
 
 
 @dataclass(frozen=True)
 class GraphInput:
     """An input of the file: its name, its sizes (a name where dynamic, null where the file says nothing), its dtype."""
 
-    name: str
+    name: kinds.Text
     shape: tuple[Size, ...]
-    dtype: str
+    dtype: kinds.Text
 
 
 @dataclass(frozen=True)
@@ -362,14 +371,14 @@ class Taken:
         why: by which it was taken so: its numbers, its name, or what a caller said.
     """
 
-    name: str
-    role: str
-    why: str
+    name: kinds.Text
+    role: kinds.Text
+    why: kinds.Text
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a file holds of positions.
+    """What a file holds of positions, and what is wrong with it.
 
     Args:
         schema_version: of this form.
@@ -382,7 +391,7 @@ class Inspection:
         ends: where right positions end.
         attentions: how many attentions there are, after which layers are counted.
         attended: of each, what is turned, in a file that turns anything.
-        sights: which keys the queries of each see.
+        sights: which keys the queries of each attention see.
         missing: files of external data that are not there.
         stopped: where reading the graph stopped, in words; empty where it went through.
         findings: the gravest first.
@@ -391,10 +400,11 @@ class Inspection:
         explained: nodes that somebody asked for, and those where nothing was recognised.
     """
 
+    __pydantic_config__ = STRICT
     schema_version: int
-    file: str
+    file: kinds.Text
     nodes: int
-    opsets: Mapping[str, int]
+    opsets: Mapping[kinds.Text, int]
     inputs: tuple[GraphInput, ...]
     encodings: tuple[FoundEncoding, ...] = ()
     ends: tuple[End, ...] = ()
@@ -402,10 +412,10 @@ class Inspection:
     attended: tuple[Attended, ...] = ()
     sights: tuple[Sight, ...] = ()
     taken: tuple[Taken, ...] = ()
-    missing: tuple[str, ...] = ()
-    stopped: str = ""
+    missing: kinds.Names = ()
+    stopped: kinds.Text = ""
     findings: tuple[Finding, ...] = field(default=())
-    not_judged: tuple[NotJudged, ...] = ()
+    not_judged: kinds.Many[NotJudged] = ()
     compared: tuple[ComparedFile, ...] = ()
     explained: tuple[Explained, ...] = ()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.memory import free_memory
+from posenc.memory import bound_addresses, free_memory
 from posenc.ports import Array, Feeds
 from posenc_models.asking import model_of
 from posenc_models.asking.load import said
@@ -56,13 +56,8 @@ def bound_memory() -> None:
     """Let this process take the free memory, and no more: a config may come from anybody."""
     import torch  # noqa: F401  (libraries take more addresses than memory)
 
-    with contextlib.suppress(ImportError, OSError, ValueError, StopIteration):
-        import resource
-
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
-        limit = size + free_memory()
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        bound_addresses(free_memory(), for_good=True)
 
 
 def _answered(model: OwnModel, folder: Path) -> OwnModel:

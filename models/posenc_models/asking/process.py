@@ -10,16 +10,13 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
 
 import numpy as np
 
+from posenc.own_process import OwnProcess
 from posenc.ports import Array, Feeds
 from posenc_models.asking.load import library_of
 from posenc_models.asking.model import CannotAsk, Question
@@ -55,7 +52,7 @@ class Answers:
     atol: float = 0.0
 
 
-class Asking:
+class Asking(OwnProcess):
     """A model that is being asked in a child."""
 
     def __init__(self, question: Question, library: str = "transformers", timeout: float = TIMEOUT) -> None:
@@ -67,22 +64,13 @@ class Asking:
             timeout: seconds of computing that it may take; 0 for any.
         """
         library_of(library)
-        self.scratch = tempfile.TemporaryDirectory(prefix="posenc-asking-")
-        self.folder = Path(self.scratch.name)
+        super().__init__("posenc-asking-")
         (self.folder / "question.pickle").write_bytes(pickle.dumps(question))
         self.timeout = timeout
-        self.end = time.monotonic() + timeout * PATIENCE
-        self.errors = (self.folder / "stderr").open("w+", encoding="utf-8", errors="replace")
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "posenc_models.asking", str(self.folder), f"{timeout:g}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self.errors,
-            cwd=self.folder,
-            env={**os.environ, **OFFLINE, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,
-        )
-        self._stop = weakref.finalize(self, _stop, self.process, self.errors, self.scratch)
+        self.deadline = time.monotonic() + timeout * PATIENCE
+        words = [sys.executable, "-P", "-m", "posenc_models.asking", str(self.folder), f"{timeout:g}"]
+        env = {**os.environ, **OFFLINE, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.start(words, env, drops=True)
 
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         """Return the model's outputs in each case, and end the child.
@@ -95,7 +83,7 @@ class Asking:
             self._run()
             return self._read()
         finally:
-            self._stop()
+            self.end()
 
     def _write_calls(self, cases: Mapping[str, Feeds]) -> None:
         """Write the calls where the child reads them."""
@@ -105,18 +93,16 @@ class Asking:
         """Tell the child that there are calls, and wait for its end."""
         try:
             with contextlib.suppress(BrokenPipeError):
-                left = max(self.end - time.monotonic(), 1.0) if self.timeout else None
+                left = max(self.deadline - time.monotonic(), 1.0) if self.timeout else None
                 self.process.communicate(b"go\n", timeout=left)
         except subprocess.TimeoutExpired:
             raise CannotAsk(f"{NO_ANSWER} {self.timeout * PATIENCE:g} s by the clock (--ask-timeout)") from None
         if self.process.returncode == -getattr(signal, "SIGXCPU", 0):
             raise CannotAsk(f"{NO_ANSWER} {self.timeout:g} s of computing (--ask-timeout)")
         if self.process.returncode:
-            self.errors.seek(0)
-            lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
             status = self.process.returncode
             end = f"signal {-status}" if status < 0 else f"status {status}"
-            raise AskingFailed(f"the process that asked the model ended with {end}: {(lines or ['no word'])[-1][:300]}")
+            raise AskingFailed(f"the process that asked the model ended with {end}: {self.last_words('no word')[:300]}")
 
     def _read(self) -> Answers:
         """Return what the child wrote; raise what it says went wrong."""
@@ -131,18 +117,3 @@ class Asking:
                 case, _, name = key.rpartition("/")
                 outputs.setdefault(case, {})[name] = arrays[key]
         return Answers(**{**answer, "permutation": tuple(answer["permutation"]), "outputs": outputs})
-
-
-def _stop(process: subprocess.Popen[bytes], errors: IO[str], scratch: tempfile.TemporaryDirectory[str]) -> None:
-    """End a child with all that it started, and remove its folder."""
-    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        process.kill()
-    process.wait()
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-    errors.close()
-    scratch.cleanup()

@@ -1,11 +1,15 @@
-"""A second sample of files for `posenc inspect`: networks that no archive has, with the truth about each.
+"""Samples of files for `posenc inspect`, from the second to the fifth: networks that no archive has, with the truth.
 
-`transformers_types` and `torch_packages` need torch 2.13, transformers 5.23 and the packages that the latter names:
+By kind: types of `transformers`, classes of `packages` and of tutorials, other `frameworks`, `operators` written by
+hand. In each, a file is what one sample has of it; what several samples share is in `parts` and `frameworks/making`.
+`scripts/unseen_samples.py` makes the files, and counts what `inspect` says of them.
+
+`transformers.second` and `packages.second` need torch 2.13, transformers 5.23 and the packages that the latter names:
 timm 1.0.31, torchvision 0.29.1, open_clip_torch 3.3.0, clip-anytorch, openai-whisper, torchscale 0.3.0, litgpt 0.5.13,
 x-transformers 2.31.10, moshi 0.2.13, fair-esm 2.0.0, torchtune 0.6.1 with torchao 0.9.0, espnet 202511, funasr 1.4.16,
 demucs 4.1.0, diffusers 0.42.1, denoising-diffusion-pytorch, torch-geometric, vit-pytorch 1.26.11, segment-anything,
 monai 1.6.1, segmentation-models-pytorch 0.6.0, ultralytics 8.4.190, mobius-onnx 0.1.0, onnxsim, onnxconverter-common.
-`other_frameworks` needs tensorflow 2.21, keras 3.15.1, keras-hub 0.32.0, tf2onnx 1.17.0, jax 0.10.2, jax2onnx 0.17.1.
+`frameworks.second` needs tensorflow 2.21, keras 3.15.1, keras-hub 0.32.0, tf2onnx 1.17.0, jax 0.10.2, jax2onnx 0.17.1.
 The fourth sample needs, beside these, of pip without their dependencies: conformer, PaLM-pytorch, performer-pytorch,
 pytorch-pretrained-bert with boto3, joeynmt with tensorboard and absl-py, speechbrain, f5-tts, kornia, labml-nn,
 chronos-forecasting, rotary-embedding-torch, onnxruntime-genai 0.18.0, atspm-detector 1.1.0.

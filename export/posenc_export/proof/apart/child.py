@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from textwrap import shorten
 from typing import BinaryIO
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.common.child import end_with_parent
+from posenc_export.common.child import pipe_of_messages
 from posenc_export.common.errors import Overloaded, PosencError, first_line
 from posenc_export.common.memory_limit import limit_memory
 from posenc_export.proof.apart.messages import ERRORS, ProcessRequest, cut, row_json, written
@@ -111,9 +110,7 @@ class Worker:
 
 def main(folder: Path, request: ProcessRequest) -> None:
     """Validate a bundle, and write messages to what was stdout; libraries print to stderr."""
-    end_with_parent()
-    speaker = Speaker(os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)  # prints of libraries must not mix with messages
+    speaker = Speaker(pipe_of_messages())
     try:
         _validate(speaker, folder, request)
         speaker.say(end=True)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.bundle.decoders import is_cache
+from posenc_export.bundle.decoders import is_in_place
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.identity import PREFIX, Facts, stamps
@@ -186,8 +186,7 @@ def _is_in_place(target: Target, graphs: Path) -> bool:
     """Return whether the ONNX file of a decoder writes all keys and values behind those that are cached."""
     path = graphs / target.file_of(FORMATS["onnx"].file)
     shared = caches_in_place(read_onnx(path)) if path.is_file() else {}
-    caches = {port.name for port in target.encoding.outputs if is_cache(port)}
-    return bool(caches) and caches <= shared.keys()
+    return is_in_place(target.encoding.outputs, shared)
 
 
 def _stamp(target: Target, facts: Facts, options: ExportOptions, folder: Path, cases: Sequence[GoldenCase]) -> None:

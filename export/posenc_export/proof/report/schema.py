@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 from posenc.spec import Mode
 from posenc_export.bundle import kinds
 from posenc_export.bundle.kinds import Digest, Natural, Text
-from posenc_export.bundle.schema import schema_text
 from posenc_export.proof.judging.verdict import Verdict
 
 CODE = re.compile(r"PE\d{3}")
@@ -80,7 +79,7 @@ def adapter() -> TypeAdapter[ReportJson]:
 
 def json_schema() -> str:
     """Return the text of docs/reference/report.schema.json."""
-    return schema_text(adapter().json_schema(mode="serialization"))
+    return kinds.schema_text(adapter().json_schema(mode="serialization"))
 
 
 if __name__ == "__main__":

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias
 
 import numpy as np
 
 from posenc.ports import Array, Feeds, Port
 from posenc_export.common.arrays import from_stored, to_stored
-from posenc_export.common.child import end_with_parent
+from posenc_export.common.child import pipe_of_messages
 from posenc_export.common.errors import first_line
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.process import Process, python_child
@@ -92,17 +91,34 @@ def in_child(title: str, module: str, path: Path, manifest: Ports) -> Runner:
 
 def main(module: str, path: Path, ports: Sequence[Sequence[dict[str, object]]]) -> None:
     """Load a file and run it, a line a call, until the input ends."""
-    end_with_parent()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # libraries print to stdout: from here on that is stderr
+    pipe = pipe_of_messages()
     inputs, outputs = (tuple(_slot(values) for values in side) for side in ports)
     try:
         call = importlib.import_module(module).opened(path, inputs, outputs)
     except Exception as error:
         sys.exit(f"error: {first_line(error)}")
-    print("ready", file=answers, flush=True)
-    for _ in sys.stdin:
-        print(_answered(call, inputs), file=answers, flush=True)
+    answer_lines(pipe, lambda _: _answered(call, inputs))
+
+
+def answer_lines(pipe: BinaryIO, answered: Callable[[str], str]) -> None:
+    """Say "ready", and then answer a line at a time until the input ends: with "ok" and more words, or an error.
+
+    Args:
+        pipe: where answers go.
+        answered: does what a line asks for, and returns the words of its answer.
+    """
+
+    def say(text: str) -> None:
+        pipe.write(f"{text}\n".encode())
+        pipe.flush()
+
+    say("ready")
+    for line in sys.stdin:
+        try:
+            answer = f"ok {answered(line)}".rstrip()
+        except Exception as error:
+            answer = f"error: {first_line(error)}"
+        say(answer)
 
 
 def _slot(values: dict[str, object]) -> ChildPort:
@@ -112,14 +128,11 @@ def _slot(values: dict[str, object]) -> ChildPort:
 
 
 def _answered(call: Call, inputs: Iterable[ChildPort]) -> str:
-    """Run a call whose arrays lie in the working folder; return the line that tells the parent how it went."""
-    try:
-        feeds = {slot.name: from_stored(np.load(f"{slot.name}.npy"), slot.dtype) for slot in inputs}
-        for name, array in call(feeds).items():
-            np.save(f"{name}.npy", to_stored(array))
-    except Exception as error:
-        return f"error: {first_line(error)}"
-    return "ok"
+    """Run a call whose arrays lie in the working folder; there is nothing to say of it."""
+    feeds = {slot.name: from_stored(np.load(f"{slot.name}.npy"), slot.dtype) for slot in inputs}
+    for name, array in call(feeds).items():
+        np.save(f"{name}.npy", to_stored(array))
+    return ""
 
 
 if __name__ == "__main__":

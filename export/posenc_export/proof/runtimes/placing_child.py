@@ -6,12 +6,11 @@ With the stubs in LD_LIBRARY_PATH there is no GPU in it, and no kernel may run.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
-from posenc_export.common.child import end_with_parent
-from posenc_export.common.errors import first_line
+from posenc_export.common.child import pipe_of_messages
+from posenc_export.proof.runtimes.in_child import answer_lines
 from posenc_export.proof.runtimes.sessions import CUDA, find_cuda, placement, quiet_options, save_optimized
 
 
@@ -37,18 +36,10 @@ def placed(file: str, weights: str, folder: str) -> dict[str, object]:
 
 def main(*, has_driver: bool) -> None:
     """Place a file a line until the input ends."""
-    end_with_parent()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # libraries print to stdout: from here on that is stderr
+    pipe = pipe_of_messages()
     if has_driver:
         find_cuda()
-    print("ready", file=answers, flush=True)
-    for line in sys.stdin:
-        try:
-            answer = f"ok {json.dumps(placed(*json.loads(line)))}"
-        except Exception as error:
-            answer = f"error: {first_line(error)}"
-        print(answer, file=answers, flush=True)
+    answer_lines(pipe, lambda line: json.dumps(placed(*json.loads(line))))
 
 
 if __name__ == "__main__":

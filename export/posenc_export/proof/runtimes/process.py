@@ -4,48 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
-from typing import IO
 
 import numpy as np
 
+from posenc.own_process import OwnProcess
 from posenc.ports import Array, Port
 from posenc_export.common.arrays import from_stored, to_stored
 from posenc_export.common.child import import_folders, signal_name
 from posenc_export.proof.runtimes import Crashed, RunFailed
 
-TAIL = 2**16
-"""How many bytes of a runner's output are read, from its end."""
-PANICS = " panicked at "
-"""Rust prints this before the reason of a panic; later lines tell only how the process ends."""
+PATIENCE = 5.0
+"""Seconds that a runner has to end once its input is closed."""
 
 
-class Process:
+class Process(OwnProcess):
     """A runner that has loaded a graph; a call writes its inputs and reads its outputs as .npy files."""
 
     def __init__(self, title: str, command: Sequence[str], env: Mapping[str, str]) -> None:
         """Start the runner, which messages call by its `title`; raise RunFailed where it cannot load the graph."""
+        super().__init__("posenc-runner-")
         self.title = title
-        self.scratch = tempfile.TemporaryDirectory(prefix="posenc-runner-")
-        self.stderr = (Path(self.scratch.name) / "stderr").open("w+b")
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            encoding="utf-8",
-            errors="replace",
-            cwd=self.scratch.name,
-            env={**env, "TMPDIR": self.scratch.name},  # libtorch unpacks packages there
-            start_new_session=not _leads_session(),  # Ctrl-C interrupts this process; the runner ends with its input
-        )
-        self._stop = weakref.finalize(self, _stop, self.process, self.stderr, self.scratch)
+        # a signal to the session of a process that leads one ends its runners, too
+        self.start(command, env, leads=not _leads_session(), patience=PATIENCE)
         if self._answer() != "ready":
             raise RunFailed(f"{title} did not start")
 
@@ -57,7 +40,7 @@ class Process:
             outputs: What comes out.
             line: What the runner is asked by; inputs and outputs lie in its working folder.
         """
-        folder = Path(self.scratch.name)
+        folder = self.folder
         for port in outputs:  # nobody must take an output of an earlier call for one of this call
             (folder / f"{port.name}.npy").unlink(missing_ok=True)
         for name, array in feeds.items():
@@ -81,26 +64,19 @@ class Process:
         """Send a line that is not answered."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the runner has ended: _answer says how
-            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.write(f"{line}\n".encode("utf-8", "replace"))
             self.process.stdin.flush()
 
     def _answer(self) -> str:
         assert self.process.stdout is not None
-        line: str = self.process.stdout.readline()
+        line = self.process.stdout.readline().decode("utf-8", "replace")
         if line:
-            return line.rstrip("\n")
+            return line.rstrip("\r\n")
         status = self.process.wait()
         # a negative status is the number of the signal that ended the process
         if status < 0:
             raise Crashed(f"{self.title} ended by signal {signal_name(-status)}: {self.last_words()}")
         raise RunFailed(self.last_words(f"{self.title} ended with status {status}").removeprefix("error: "))
-
-    def last_words(self, nothing: str = "it said nothing") -> str:
-        """Return the last line that it printed; after a panic in Rust, the line with the reason."""
-        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - TAIL))
-        lines = self.stderr.read().decode("utf-8", "replace").strip().splitlines()
-        panic = next((i for i, line in enumerate(lines[:-1]) if PANICS in line), None)
-        return lines[-1 if panic is None else panic + 1] if lines else nothing
 
 
 def python_child(title: str, command: Sequence[str], **variables: str) -> Process:
@@ -124,15 +100,5 @@ def _starter() -> ThreadPoolExecutor:
 
 
 def _leads_session() -> bool:
-    """Return whether this process leads its session: then a signal to the session ends its runners, too."""
+    """Return whether this process leads its session."""
     return hasattr(os, "getsid") and os.getsid(0) == os.getpid()
-
-
-def _stop(process: subprocess.Popen[str], stderr: IO[bytes], scratch: tempfile.TemporaryDirectory[str]) -> None:
-    """End a runner by closing its input, else by a signal; then remove its files."""
-    with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
-        process.communicate(timeout=5)
-    process.kill()
-    process.wait()
-    stderr.close()
-    scratch.cleanup()

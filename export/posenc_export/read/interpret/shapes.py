@@ -19,7 +19,6 @@ from posenc_export.read.values import Operand, Shape, Value
 
 Kind = tuple[Shape, np.dtype[np.generic]]
 """The shape and the element type of a tensor."""
-STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 KNOWN = 4096
 """How many numbers of an input are shown to the inference: shapes are short."""
 AXES = ("Concat", "Split", "Gather", "Softmax", "LogSoftmax", "ArgMax", "ArgMin")

@@ -84,18 +84,6 @@ def lengths(graph: Graph) -> tuple[str, ...]:
     return tuple(name for name, kind in axes_of(graph).items() if kind == "length" and len(_terms(name)) == 1)
 
 
-def static_axes(graph: Graph) -> tuple[tuple[str, int, int], ...]:
-    """Return the axes along which tokens would stand, and whose size is fixed: input, axis, size."""
-    roles, fixed = roles_of(graph), []
-    for item in graph.inputs:
-        places = PLACES.get(roles[item.name], ())
-        kinds = places[len(item.shape) - 1] if 0 < len(item.shape) <= len(places) else ()
-        for axis, (size, kind) in enumerate(zip(item.shape, kinds, strict=False)):
-            if isinstance(size, int) and kind in ("length", "total") and roles[item.name] != "data":
-                fixed.append((item.name, axis, size))
-    return tuple(fixed)
-
-
 def axes_of(graph: Graph) -> dict[str, Axis]:
     """Return the kind of each dynamic axis, by its name; what an earlier input says of a name holds."""
     roles, kinds = roles_of(graph), dict[str, Axis]()

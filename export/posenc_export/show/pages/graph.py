@@ -7,7 +7,6 @@ and which this process does not trust.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from posenc_export.common.child import Child, Ended, Hung, end_with_parent
+from posenc_export.common.child import Child, Ended, Hung, pipe_of_messages
 from posenc_export.common.errors import PosencError, check_machine, decoded, first_line
 from posenc_export.common.memory_limit import limit_memory
 
@@ -189,10 +188,7 @@ def _table(tensor: TensorProto) -> StoredTensor:
 
 def main(path: Path) -> None:
     """Print what a file is made of, as one line of JSON."""
-    end_with_parent()
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # libraries print to stdout, which the answer must not mix with
-    os.dup2(2, 1)
+    answer = pipe_of_messages()
     if not sys.stdin.readline():
         return
     # after imports, whose memory is no part of what the file takes
@@ -201,7 +197,8 @@ def main(path: Path) -> None:
         content = inside(path)
     except Exception as error:
         content = Inside(problem=_problem(path, error))
-    print(json.dumps(asdict(content)), file=answer, flush=True)
+    answer.write(json.dumps(asdict(content)).encode() + b"\n")
+    answer.flush()
 
 
 def _problem(path: Path, error: Exception) -> str:

@@ -1,6 +1,6 @@
 """Networks that do not run on PyTorch, of the fourth sample: KerasHub's by tf2onnx, and Equinox's, Flax's and JAX's.
 
-python -m helpers.unseen.fourth_frameworks FOLDER   with runtime_tests on PYTHONPATH, in an environment without PyTorch
+python -m helpers.unseen.frameworks.fourth FOLDER   with runtime_tests on PYTHONPATH, in an environment without PyTorch
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.other_frameworks import (
+from helpers.unseen.frameworks.making import (
     BATCH,
     ENDS,
     LENGTHS,
@@ -275,4 +275,4 @@ JAX: tuple[Foreign, ...] = (
 FOREIGN = (*LAYERS, *KERAS, *JAX)
 
 if __name__ == "__main__":
-    main(FOREIGN, "helpers.unseen.fourth_frameworks")
+    main(FOREIGN, "helpers.unseen.frameworks.fourth")

@@ -13,20 +13,37 @@ from torch import nn
 
 from helpers.foreign.models import BASE, BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.torch_packages import Network, of, windows
-from helpers.unseen.transformers_types import NEW, NEWER, OLD, OLDER, OWN
+from helpers.unseen.parts import (
+    BACKBONE,
+    KINDS_OF_LAYERS,
+    MAMBA,
+    NEW,
+    NEWER,
+    OLD,
+    OLDER,
+    OWN,
+    PAIR,
+    PIXELS,
+    WORDS,
+    Network,
+    both_sides,
+    hugging,
+    of_three,
+    on_axes,
+    pixels,
+    two_bases,
+    windows,
+    with_mask,
+)
 from scripts.unseen_files import (
     BATCH,
-    BY_TOKEN,
     HALF_HEADS,
     IMAGE,
     MLA,
     MOE,
     NONE,
     SPEECH,
-    TRACED,
     WIDE,
-    Axes,
     Feeds,
     Inputs,
     Model,
@@ -41,7 +58,6 @@ from scripts.unseen_files import (
 )
 
 PART = 0.25
-KINDS_OF_LAYERS = ["sliding_attention", "full_attention"]
 SPARSE: dict[str, Any] = {
     **MOE,
     "moe_intermediate_size": 32,
@@ -58,14 +74,6 @@ DELTA: dict[str, Any] = {
     "linear_value_head_dim": 16,
     "layer_types": ["linear_attention", "full_attention"],
 }
-MAMBA: dict[str, Any] = {
-    "mamba_d_ssm": 32,
-    "mamba_n_heads": 4,
-    "mamba_d_head": 8,
-    "mamba_d_state": 4,
-    "mamba_chunk_size": 8,
-    "mamba_n_groups": 1,
-}
 
 
 def split(
@@ -80,59 +88,6 @@ def split(
     settings = {"rope_type": "default", "rope_theta": theta}
     held = rotary(layout=layout, theta=theta, layers=layers, head_dim=32, rotary_dim=16, first_feature=16)
     return Model("decoder", model_type, {**WIDE, **MLA, **more, "rope_parameters": settings}, (held,), ways)
-
-
-def two_bases(
-    model_type: str,
-    ways: tuple[str, ...],
-    bases: tuple[float, float],
-    *,
-    part: float = 1.0,
-    kind: str = "decoder",
-    **more: Any,
-) -> Model:
-    """Return a model whose first layer looks near, and whose second looks far; the second turns a part of features."""
-    near, far = bases
-    each = {
-        "sliding_attention": {"rope_type": "default", "rope_theta": near},
-        "full_attention": {"rope_type": "default", "rope_theta": far, "partial_rotary_factor": part},
-    }
-    held = (rotary(theta=near, layers=(0,)), rotary(theta=far, layers=(1,), rotary_dim=int(32 * part)))
-    config = {**WIDE, "layer_types": KINDS_OF_LAYERS, "sliding_window": 16, "rope_parameters": each, **more}
-    return Model(kind, model_type, config, held, ways)
-
-
-def of_sections(parts: list[int], order: str) -> dict[str, Any]:
-    """Return how many pairs turn by time, height and width, and in which order: ERNIE's config has time last."""
-    if order == "time_last":
-        return {"sections": [parts[2], *parts[:2]], "section_layout": order}
-    return {"sections": parts} | ({} if order == "sectioned" else {"section_layout": order})
-
-
-def of_three(
-    model_type: str,
-    ways: tuple[str, ...],
-    parts: list[int],
-    section_layout: str,
-    *,
-    layout: str = "halves",
-    layers: tuple[int, ...] = BOTH,
-    theta: float = 10000.0,
-    width: int = 32,
-    **more: Any,
-) -> Model:
-    """Return a decoder whose tokens have three positions each, in some order of pairs."""
-    settings = {"rope_type": "default", "rope_theta": theta, "mrope_section": parts, **more.pop("settings", {})}
-    held = rotary(
-        "mrope", layout=layout, theta=theta, layers=layers, rotary_dim=width, **of_sections(parts, section_layout)
-    )
-    return Model("three_positions", model_type, {**WIDE, "rope_parameters": settings, **more}, (held,), ways)
-
-
-def on_axes(axes: list[int], layout: str, layers: tuple[int, ...] = BOTH, **more: Any) -> Held:
-    """Return a rotation by the place on each axis of a grid, in heads of 32 features."""
-    settings = {"head_dim": 32, "rope_theta": [10000.0], "layout": layout, "axes_dim": axes, **more}
-    return Held("rotary", "rope_nd", settings, layers)
 
 
 YARN_AS_TRAINED: dict[str, Any] = {"factor": 8.0, "original_max_position_embeddings": 32}
@@ -412,49 +367,9 @@ DECODERS: tuple[Model, ...] = (
 )
 
 
-def hugging(
-    model_type: str,
-    path: str,
-    given: tuple[Callable[[int], Feeds], Axes],
-    held: tuple[Held, ...],
-    ways: tuple[str, ...],
-    /,
-    **config: Any,
-) -> Network:
-    """Return a class of transformers, which no `AutoModel` makes, or whose inputs, with their axes, are its own."""
-    feeds, axes = given
-
-    def make() -> nn.Module:
-        transformers = import_module("transformers")
-        settings = transformers.AutoConfig.for_model(model_type, **config)
-        module = of(f"transformers.models.{path}")(settings)
-        with torch.no_grad():
-            for parameter in module.parameters():
-                if parameter.dim() > 1 and (parameter == parameter.flatten()[0]).all():
-                    parameter.normal_(std=0.2)  # ones, as zeros, are no table
-        return Inputs(module, tuple(feeds(TRACED)))
-
-    return Network(model_type, make, feeds, axes, held, ways)
-
-
-def with_mask(length: int) -> Feeds:
-    """Return ids and a mask."""
-    return {"input_ids": ids(length), "attention_mask": ones(length)}
-
-
-def both_sides(length: int) -> Feeds:
-    """Return ids of an encoder and of a decoder."""
-    return {**with_mask(length), "decoder_input_ids": ids(length + 2)}
-
-
 def mels(name: str, bins: int, frames: int) -> Callable[[int], Feeds]:
     """Return spectra of one length."""
     return lambda _: {name: numbers(BATCH, bins, frames)}
-
-
-def pixels(_: int) -> Feeds:
-    """Return images of 32 by 32."""
-    return {"pixel_values": numbers(BATCH, 3, 32, 32)}
 
 
 def of_patches(_: int) -> Feeds:
@@ -484,9 +399,6 @@ def series(_: int) -> Feeds:
     }
 
 
-WORDS: Axes = {"input_ids": BY_TOKEN, "attention_mask": BY_TOKEN}
-PAIR: Axes = {**WORDS, "decoder_input_ids": {0: "batch", 1: "decoded"}}
-PIXELS: Axes = {"pixel_values": {0: "batch"}}
 FORECAST: dict[str, Any] = {
     "prediction_length": 8,
     "context_length": 24,
@@ -858,7 +770,6 @@ MORE: tuple[Network, ...] = (
         projection_dim=32,
     ),
 )
-BACKBONE: dict[str, Any] = {"embedding_size": 8, "depths": [1, 1, 1, 1], "layer_type": "basic"}
 SQUARE: dict[str, Any] = {"dim": 32, "temperature": 10000.0, "normalize": True, "scale": 6.283185307179586}
 DETECTORS: tuple[Network, ...] = (
     hugging(

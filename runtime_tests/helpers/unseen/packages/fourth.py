@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any, cast
 
 import torch
@@ -13,20 +11,21 @@ from torch import Tensor, nn
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.fourth import on_axes
-from helpers.unseen.fourth_tutorials import in_order
-from helpers.unseen.third import SINCOS
-from helpers.unseen.torch_packages import (
+from helpers.unseen.parts import (
     GRID,
     IDS,
+    SINCOS,
     SMALL,
     VIT,
+    Absent,
     First,
     Frames,
     Network,
     X,
     diffused,
+    in_order,
     of,
+    on_axes,
     picture,
     plain,
     sampled,
@@ -34,31 +33,11 @@ from helpers.unseen.torch_packages import (
     tokens,
     vectors,
     windows,
+    without_sounds,
 )
 from scripts.unseen_files import BATCH, Feeds, buckets, distances, ids, numbers, sines
 
 ROTATED: dict[str, Any] = {**SMALL, "embed_dim": 64, "use_rot_pos_emb": True, "use_abs_pos_emb": False}
-
-
-class Absent(ModuleType):
-    """A library of sounds that is not there, for packages that import it and do not call it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__: list[str] = []
-        self.__spec__ = ModuleSpec(name, None, is_package=True)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (nn.Module,), {})
-
-
-def without_sounds() -> None:
-    """Put an empty library in the place of torchaudio, which has no build beside this torch."""
-    parts = ("", ".transforms", ".functional", ".compliance", ".compliance.kaldi", ".models", ".backend")
-    for name in (*(f"torchaudio{part}" for part in parts), "librosa", "librosa.filters", "rjieba", "pypinyin"):
-        sys.modules.setdefault(name, Absent(name))
 
 
 def coatnet() -> nn.Module:

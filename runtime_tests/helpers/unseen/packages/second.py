@@ -3,131 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.transformers_types import of_places
-from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Axes, Called, Feeds, buckets, distances, ids, numbers, sines
+from helpers.unseen.parts import (
+    GRID,
+    IDS,
+    IMAGES,
+    NEW,
+    NEWER,
+    OLD,
+    OLDER,
+    OLDEST,
+    SMALL,
+    VIT,
+    First,
+    Frames,
+    Network,
+    X,
+    diffused,
+    flux,
+    images,
+    lit,
+    llama_of_torchtune,
+    of,
+    of_places,
+    picture,
+    plain,
+    sampled,
+    steps,
+    tokens,
+    vectors,
+    windows,
+    x_model,
+)
+from scripts.unseen_files import BATCH, BY_TOKEN, NONE, buckets, distances, ids, numbers, sines
 
-OLD, OLDER, OLDEST, LATE, NEW, NEWER = "old 17", "old 14", "old 12", "old 20", "new", "new 23"
-OPERATORS = ["nms", "qnms", "roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool", "qroi_align", "deform_conv2d"]
-OPERATORS += [f"_{name}_backward" for name in OPERATORS if name not in ("nms", "qnms", "qroi_align")]
-
-
-@dataclass(frozen=True)
-class Network:
-    """A network of a package.
-
-    Args:
-        name: package and class, for the name of its file.
-        make: makes it; its forward takes the feeds in order.
-        feeds: what goes in at a length.
-        axes: the dynamic axes of the inputs.
-        held: the encodings, as its package's code has them.
-        ways: how it is exported.
-    """
-
-    name: str
-    make: Callable[[], nn.Module]
-    feeds: Callable[[int], Feeds]
-    axes: Axes
-    held: tuple[Held, ...]
-    ways: tuple[str, ...]
-
-
-class First(nn.Module):
-    """A module, or a method of it, that takes its inputs in order, and gives its first output that is a tensor."""
-
-    def __init__(self, module: nn.Module, method: str = "forward", names: tuple[str, ...] = (), **more: object) -> None:
-        super().__init__()
-        self.module, self.method, self.names, self.more = module, method, names, more
-
-    def forward(self, *values: Tensor) -> Tensor:
-        """Return the first output."""
-        called = getattr(self.module, self.method)
-        named = dict(zip(self.names, values[len(values) - len(self.names) :], strict=True))
-        out = called(*values[: len(values) - len(self.names)], **named, **self.more)
-        while not isinstance(out, Tensor):
-            out = next(iter(out.values())) if isinstance(out, dict) else out[0]
-        return out
-
-
-def of(path: str) -> Any:
-    """Return a class or function of a package: "package.module:name"."""
-    module, name = path.split(":")
-    return getattr(import_module(module), name)
-
-
-def plain(path: str, *args: object, **more: object) -> Callable[[], nn.Module]:
-    """Return what makes a class of a package with arguments, and has its first output alone."""
-    return lambda: First(of(path)(*args, **more))
-
-
-def operators_of_torchvision() -> None:
-    """Name torchvision's operators where its library does not load, so that the rest of it can be imported."""
-    if find_spec("torchvision") and not hasattr(torch.ops.torchvision, "nms"):
-        library = torch.library.Library("torchvision", "DEF")
-        for name in OPERATORS:
-            library.define(f"{name}(Tensor x) -> Tensor")
-        KEPT.append(library)
-
-
-KEPT: list[object] = []
-"""Libraries of operators: they go when nobody holds them."""
-
-
-def made(network: Network, way: str = "") -> Called:
-    """Return a network of random weights, with no weight at zero, the same for each way to export."""
-    torch.backends.mha.set_fastpath_enabled(False)  # has no ONNX form
-    torch.manual_seed(0)
-    module = network.make().eval()
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            if parameter.requires_grad and not parameter.any():
-                parameter.normal_(std=0.2)
-    return Called(module, module, network.feeds, network.axes)
-
-
-def images(_: int) -> Feeds:
-    """Return images of 32 by 32."""
-    return {"image": numbers(BATCH, 3, 32, 32)}
-
-
-def tokens(length: int) -> Feeds:
-    """Return ids alone."""
-    return {"tokens": ids(length)}
-
-
-def vectors(width: int) -> Callable[[int], Feeds]:
-    """Return sequences of vectors of a width."""
-    return lambda length: {"x": numbers(BATCH, length, width)}
-
-
-IMAGE: Axes = {"image": {0: "batch"}}
-IDS: Axes = {"tokens": BY_TOKEN}
-X: Axes = {"x": BY_TOKEN}
-SMALL: dict[str, Any] = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 2, "num_classes": 4}
 SWIN: dict[str, Any] = {"embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4]}
-
-
-def picture(name: str, path: str, held: tuple[Held, ...], ways: tuple[str, ...], **more: Any) -> Network:
-    """Return a network of images of one size."""
-    return Network(name, plain(path, **more), images, IMAGE, held, ways)
-
-
-def windows(form: str, *stages: tuple[int, list[int], tuple[int, ...]], **more: Any) -> tuple[Held, ...]:
-    """Return a bias of windows for each stage: heads, window, layers."""
-    return tuple(
-        Held("window", form, {"heads": heads, "window": window, **more}, layers) for heads, window, layers in stages
-    )
 
 
 TIMM: tuple[Network, ...] = (
@@ -238,7 +154,7 @@ TIMM: tuple[Network, ...] = (
         "timm.mobilenetv3",
         lambda: of("timm:create_model")("mobilenetv3_small_050", num_classes=4),
         images,
-        IMAGE,
+        IMAGES,
         NONE,
         (OLDEST,),
     ),
@@ -275,7 +191,7 @@ TORCHVISION: tuple[Network, ...] = (
             )
         ),
         images,
-        IMAGE,
+        IMAGES,
         windows("continuous", (2, [4, 4], BOTH), (4, [4, 4], (2,)), pretrained_window=[4, 4]),
         (OLD,),
     ),
@@ -293,7 +209,7 @@ TORCHVISION: tuple[Network, ...] = (
             num_classes=4,
         ),
         images,
-        IMAGE,
+        IMAGES,
         windows("table", (1, [4, 4], BOTH), (2, [4, 4], (2, 3))),
         (OLD,),
     ),
@@ -301,7 +217,7 @@ TORCHVISION: tuple[Network, ...] = (
         "torchvision.resnet18",
         plain("torchvision.models:resnet18", num_classes=4, width_per_group=64),
         images,
-        IMAGE,
+        IMAGES,
         NONE,
         (OLD,),
     ),
@@ -340,31 +256,6 @@ def torchscale_encoder(**more: Any) -> Callable[[], nn.Module]:
     )
 
 
-def lit(**more: Any) -> Callable[[], nn.Module]:
-    """Return what makes a GPT of LitGPT."""
-    config = {
-        "block_size": ROWS,
-        "vocab_size": 64,
-        "padded_vocab_size": 64,
-        "n_layer": 2,
-        "n_head": 2,
-        "n_embd": 64,
-        "intermediate_size": 64,
-        **more,
-    }
-    return lambda: First(of("litgpt.model:GPT")(of("litgpt.config:Config")(**config)))
-
-
-def x_model(**more: Any) -> Callable[[], nn.Module]:
-    """Return what makes a decoder of x-transformers."""
-    layers = {"dim": 32, "depth": 2, "heads": 2, "attn_dim_head": 32, **more}
-    return lambda: First(
-        of("x_transformers:TransformerWrapper")(
-            num_tokens=64, max_seq_len=ROWS, attn_layers=of("x_transformers:Decoder")(**layers)
-        )
-    )
-
-
 def moshi(kind: str) -> Callable[[], nn.Module]:
     """Return what makes Moshi's transformer."""
     return plain(
@@ -381,11 +272,6 @@ def moshi(kind: str) -> Callable[[], nn.Module]:
 def esm2() -> nn.Module:
     """Return ESM-2."""
     return First(of("esm.model.esm2:ESM2")(num_layers=2, embed_dim=64, attention_heads=2, token_dropout=False))
-
-
-def llama_of_torchtune(path: str, **more: Any) -> Callable[[], nn.Module]:
-    """Return what makes a decoder of torchtune."""
-    return plain(path, vocab_size=64, num_layers=2, num_heads=2, num_kv_heads=1, embed_dim=64, max_seq_len=ROWS, **more)
 
 
 TEXT: tuple[Network, ...] = (
@@ -547,19 +433,6 @@ TEXT: tuple[Network, ...] = (
 )
 
 
-class Frames(nn.Module):
-    """An encoder of speech that takes frames and how many there are of each."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return what it gives for frames of which all are valid."""
-        lengths = torch.zeros(x.shape[0], dtype=torch.long) + x.shape[1]
-        return cast(Tensor, self.module(x, lengths)[0])
-
-
 SPEECH: tuple[Network, ...] = (
     Network(
         "espnet.conformer",
@@ -632,47 +505,6 @@ SPEECH: tuple[Network, ...] = (
         (OLD,),
     ),
 )
-GRID: dict[str, Any] = {"dim": 32, "base": 10000.0, "layout": "halves", "spacing": "paper"}
-
-
-def steps(length: int) -> Feeds:
-    """Return noisy images and a number of a step for each."""
-    return {"sample": numbers(BATCH, 4, 8, 8), "timestep": torch.tensor([length, 3 * length])}
-
-
-def diffused(
-    name: str, held: tuple[Held, ...], ways: tuple[str, ...], feeds: Callable[[int], Feeds], **config: Any
-) -> Network:
-    """Return a network of diffusers."""
-    names = tuple(feeds(5))
-    return Network(
-        f"diffusers.{name}",
-        lambda: First(of(f"diffusers:{name}")(**config), names=names, return_dict=False),
-        feeds,
-        {},
-        held,
-        ways,
-    )
-
-
-def sampled(width: int, flip: bool, shift: float) -> Held:
-    """Return the features of a step."""
-    form = "halves, cosines first" if flip else "halves"
-    return Held("timestep", form, {"dim": width, "flip_sin_to_cos": flip, "downscale_freq_shift": shift})
-
-
-def flux(_: int) -> Feeds:
-    """Return what goes into Flux: patches of a picture, words, a step, and a place for each."""
-    rows, columns = torch.meshgrid(torch.arange(4.0), torch.arange(11.0), indexing="ij")
-    places = torch.stack([torch.zeros_like(rows), rows, columns], -1).reshape(-1, 3)
-    return {
-        "hidden_states": numbers(1, 44, 4),
-        "encoder_hidden_states": numbers(1, 6, 32),
-        "pooled_projections": numbers(1, 32),
-        "timestep": torch.tensor([0.5]),
-        "img_ids": places,
-        "txt_ids": torch.zeros(6, 3),
-    }
 
 
 DIFFUSION: tuple[Network, ...] = (
@@ -764,15 +596,6 @@ DIFFUSION: tuple[Network, ...] = (
         (OLD, NEW),
     ),
 )
-VIT: dict[str, Any] = {
-    "image_size": 32,
-    "patch_size": 8,
-    "num_classes": 4,
-    "dim": 32,
-    "depth": 2,
-    "heads": 2,
-    "mlp_dim": 32,
-}
 PICTURES: tuple[Network, ...] = (
     picture(
         "vit_pytorch.simple",
@@ -855,7 +678,7 @@ PICTURES: tuple[Network, ...] = (
         "smp.unet",
         plain("segmentation_models_pytorch:Unet", "resnet18", encoder_weights=None),
         images,
-        IMAGE,
+        IMAGES,
         NONE,
         (OLD,),
     ),

@@ -19,22 +19,24 @@ from torch import nn
 
 from helpers.foreign.models import BASE, BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.fourth import (
+from helpers.unseen.parts import (
     BACKBONE,
     KINDS_OF_LAYERS,
     MAMBA,
     PAIR,
     PIXELS,
     WORDS,
+    Network,
     both_sides,
     hugging,
+    of,
     of_sections,
     of_three,
     pixels,
     two_bases,
+    windows,
     with_mask,
 )
-from helpers.unseen.torch_packages import Network, of, windows
 from scripts.unseen_files import (
     BATCH,
     BY_TOKEN,

@@ -8,6 +8,7 @@ from typing import Any
 
 from helpers.foreign.models import BASE, BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
+from helpers.unseen.parts import LATE, NEW, NEWER, OLD, OLDER, OWN, of_places, sections
 from scripts.unseen_files import (
     GPT,
     HALF_HEADS,
@@ -29,7 +30,6 @@ from scripts.unseen_files import (
     turned,
 )
 
-OLD, OLDER, LATE, NEW, NEWER, OWN = "old 17", "old 14", "old 20", "new", "new 23", "transformers.exporters"
 DEPTHS: dict[str, Any] = {
     "depths": [2, 1],
     "num_heads": [2, 4],
@@ -46,18 +46,6 @@ def scaled(model_type: str, ways: tuple[str, ...], settings: dict[str, Any], hel
     """Return a decoder whose frequencies are scaled."""
     config = {**WIDE, "rope_parameters": settings, "max_position_embeddings": 256, **more}
     return Model("decoder", model_type, config, (held,), ways)
-
-
-def of_places(layout: str = "halves") -> Held:
-    """Return a rotation by row and column, in heads of 32 features."""
-    return Held("rotary", "rope_2d", {"head_dim": 32, "rope_theta": 10000.0, "layout": layout}, BOTH)
-
-
-def sections(model_type: str, parts: list[int], ways: tuple[str, ...], layout: str = "halves", **more: Any) -> Model:
-    """Return the text part of a model of pictures, whose tokens have three positions."""
-    settings = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": parts, **more.pop("settings", {})}
-    held = rotary("mrope", layout=layout, sections=parts)
-    return Model("three_positions", model_type, {**WIDE, "rope_parameters": settings, **more}, (held,), ways)
 
 
 LLAMA3: dict[str, Any] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -12,38 +11,21 @@ from torch import Tensor, nn
 
 from helpers.foreign.models import BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.torch_packages import IDS, First, Network, X, sampled, tokens, vectors
+from helpers.unseen.parts import (
+    HEADS,
+    IDS,
+    SIZE,
+    WIDTH,
+    Layer,
+    Network,
+    X,
+    each,
+    in_order,
+    sampled,
+    tokens,
+    vectors,
+)
 from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Feeds, ids, numbers, sines
-
-HEADS, SIZE = 2, 32
-WIDTH = HEADS * SIZE
-
-
-class Layer(nn.Module):
-    """Attention with hooks for positions, and a network for each token."""
-
-    def __init__(self, width: int = WIDTH, heads: int = HEADS) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
-
-    def split(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return queries, keys and values: (batch, heads, tokens, features)."""
-        batch, length, width = x.shape
-        parts = self.qkv(self.first(x)).split(width, dim=2)
-        return tuple(part.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for part in parts)
-
-    def join(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Return tokens after attention and the network."""
-        x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
-        return x + cast(Tensor, self.mlp(self.second(x)))
-
-
-def each(layers: nn.ModuleList) -> list[Layer]:
-    """Return layers one by one."""
-    return cast("list[Layer]", list(layers))
 
 
 class NanoGpt(nn.Module):
@@ -430,16 +412,6 @@ class Crnn(nn.Module):
         x = self.body(image).permute(0, 3, 1, 2).flatten(2)
         x = self.rnn(x)[0]
         return cast(Tensor, self.head(x + self.attend(x, x, x, need_weights=False)[0]))
-
-
-def in_order(network: Network) -> Network:
-    """Return a network whose inputs are taken in order, whatever their names."""
-
-    def make() -> nn.Module:
-        made = network.make()
-        return made if isinstance(made, First) else First(made)
-
-    return replace(network, make=make)
 
 
 def cached(length: int) -> Feeds:

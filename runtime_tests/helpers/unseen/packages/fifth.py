@@ -15,24 +15,30 @@ from torch import Tensor, nn
 
 from helpers.foreign.models import BASE, BOTH, ROWS, learned, rotary
 from helpers.foreign.truth import Held
-from helpers.unseen.fourth import on_axes
-from helpers.unseen.fourth_packages import without_sounds
-from helpers.unseen.fourth_tutorials import HEADS, SIZE, WIDTH, Layer, each, in_order
-from helpers.unseen.third import SINCOS
-from helpers.unseen.torch_packages import (
+from helpers.unseen.parts import (
     GRID,
+    HEADS,
     IDS,
+    IMAGES,
+    SINCOS,
+    SIZE,
     SMALL,
     VIT,
+    WIDTH,
     First,
+    Layer,
     Network,
     X,
     diffused,
+    each,
     flux,
     images,
+    in_order,
     lit,
     llama_of_torchtune,
     of,
+    of_places,
+    on_axes,
     picture,
     plain,
     sampled,
@@ -40,12 +46,9 @@ from helpers.unseen.torch_packages import (
     tokens,
     vectors,
     windows,
+    without_sounds,
     x_model,
 )
-from helpers.unseen.torch_packages import (
-    IMAGE as IMAGES,
-)
-from helpers.unseen.transformers_types import of_places
 from scripts.unseen_files import BATCH, BY_TOKEN, NONE, Feeds, distances, ids, numbers, ones, sines
 
 MASKED = {"idx": BY_TOKEN, "attention_mask": BY_TOKEN}

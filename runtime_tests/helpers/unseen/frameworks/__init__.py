@@ -1,0 +1,1 @@
+"""Networks of frameworks that do not run on PyTorch."""

@@ -1,0 +1,1 @@
+"""Types of transformers, tiny, with weights at random: a file for each sample."""
