@@ -59,9 +59,10 @@ USERS = Rules(
 
 COUNTED = replace(USERS, derived_tolerances=True, known_refusals=True, may_keep_state=False)
 """For positions of prompts with images: no scheme makes them, but they are integers with a reference, and refuse."""
-FAMILIES = {"module": USERS, PROMPT_POSITIONS: COUNTED}
 
 
 def rules_of(family: str) -> Rules:
     """Return the rules for an encoding of a family, or for the manifest of its export."""
-    return FAMILIES.get(family, OURS)
+    if family == PROMPT_POSITIONS:
+        return COUNTED
+    return USERS if family == "module" else OURS
