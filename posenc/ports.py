@@ -270,7 +270,9 @@ def axes_of(ports: Iterable[Port]) -> list[Axis]:
     for port in ports:
         for axis in port.dynamic.values():
             if axis.is_formula:
-                parts |= {name: Axis(name, axis.kind) for name in axis.names if name not in parts}
+                # in a sum that may be empty, each term may be
+                least = min(axis.least, 1)
+                parts |= {name: Axis(name, axis.kind, least=least) for name in axis.names if name not in parts}
             else:
                 axes.setdefault(axis.name, axis)
     return [*axes.values(), *(axis for name, axis in parts.items() if name not in axes)]
