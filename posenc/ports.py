@@ -191,7 +191,43 @@ class Extents:
     of: str
 
 
-Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents"
+PromptPart = Literal["ids", "mask", "deltas", "images", "videos", "seconds"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A part of a prompt with images and videos in it, whose parts must fit each other.
+
+    Args:
+        part: The ids of its tokens, their mask, what text before them adds to positions, the grids of images or of
+            videos, or the seconds between time steps of videos.
+        batch: The axis of texts.
+        seq: The axis of tokens.
+        past: The axis of the tokens before them.
+        images: The axis of images.
+        videos: The axis of videos; None where none go in.
+        image: As in `posenc.grid_rule.GridRule`, and so are all that follow.
+
+    """
+
+    part: PromptPart
+    batch: str
+    seq: str
+    past: str
+    images: str
+    videos: str | None = None
+    image: int
+    video: int | None
+    video_start: int | None
+    video_end: int | None
+    start: int | None
+    end_id: int | None
+    merge: int
+    time_merge: int
+    by_frame: bool
+
+
+Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents | Prompt"
 ANYTHING = Values()
 
 
@@ -234,7 +270,9 @@ def axes_of(ports: Iterable[Port]) -> list[Axis]:
     for port in ports:
         for axis in port.dynamic.values():
             if axis.is_formula:
-                parts |= {name: Axis(name, axis.kind) for name in axis.names if name not in parts}
+                # in a sum that may be empty, each term may be
+                least = min(axis.least, 1)
+                parts |= {name: Axis(name, axis.kind, least=least) for name in axis.names if name not in parts}
             else:
                 axes.setdefault(axis.name, axis)
     return [*axes.values(), *(axis for name, axis in parts.items() if name not in axes)]

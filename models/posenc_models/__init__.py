@@ -5,7 +5,8 @@
 
 `config` reads a config.json into a scheme and its parameters. `asking` gets the same from the model's own code.
 `replacing` puts our modules in the place of a model's. `whole` reads a
-model's folder into one module with named inputs and outputs. `networks` has small networks that embed an encoding.
+model's folder into one module with named inputs and outputs. `vision` counts the positions of images and videos in a
+prompt, as a model does. `networks` has small networks that embed an encoding.
 
 This package imports nothing by itself: each name is loaded when it is first used, and torch only for `replace_rotary`.
 """

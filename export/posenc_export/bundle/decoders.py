@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from posenc.ports import Mask, Port
+from posenc.ports import Mask, Port, Prompt
 
 ONE_TEXT = "behind a cache, several tokens at once are for one text: a batch goes on by one token a call"
 """What GroupQueryAttention refuses."""
@@ -52,6 +52,11 @@ def decoder_axes(ports: Sequence[Port]) -> DecoderAxes | None:
     if len(past) != 1 or len(seqs) != 1:
         return None
     return DecoderAxes(caches[0].axes[0].name, *seqs, *past)
+
+
+def reads_prompts(ports: Sequence[Port]) -> bool:
+    """Return whether another graph of a model is its encoder, and does not count positions of prompts with images."""
+    return not any(isinstance(port.carries, Prompt) for port in ports)
 
 
 def mask_of_keys(ports: Sequence[Port]) -> Port | None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
+from posenc import ports
 from posenc.spec import Method, Positions
 
 INT64 = 2**63
@@ -93,6 +94,7 @@ Figure = Annotated[float, OrNull()]
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
+PromptPart = Annotated[ports.PromptPart, Must(f"one of {', '.join(get_args(ports.PromptPart))}")]
 Naturals = list[Natural]
 ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]

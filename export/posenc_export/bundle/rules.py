@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+PROMPT_POSITIONS = "prompt positions"
+"""The family of positions of prompts with images and videos in them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,12 @@ USERS = Rules(
 )
 
 
+COUNTED = replace(USERS, derived_tolerances=True, known_refusals=True, may_keep_state=False)
+"""For positions of prompts with images: no scheme makes them, but they are integers with a reference, and refuse."""
+
+
 def rules_of(family: str) -> Rules:
     """Return the rules for an encoding of a family, or for the manifest of its export."""
+    if family == PROMPT_POSITIONS:
+        return COUNTED
     return USERS if family == "module" else OURS

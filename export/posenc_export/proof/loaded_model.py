@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
+from posenc_export.bundle.decoders import reads_prompts
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import numpy_dtype
@@ -240,7 +241,7 @@ def load_model(folder: Path) -> LoadedModel:
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
-    if manifest.parts:
+    if any(reads_prompts(part.manifest.inputs) for part in bundle.parts()):
         raise BadInput(f"{folder} holds an encoder and a decoder: load takes models of one graph")
     (end,) = (limits_of(port).end for port in manifest.inputs if port.name == TOKENS)
     path = bundle.path(artifact)

@@ -46,6 +46,8 @@ from posenc_models.whole.trials import check_answers, check_takes, failure_line
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from posenc_models.vision import GridRule, OwnPositions
+
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "max_target_positions")
 """Keys that say how many positions a model has."""
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
@@ -259,6 +261,20 @@ class ModelFolder:
     def others(self) -> tuple[Self, ...]:
         """The model's other graphs: the encoder of a decoder."""
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
+
+    def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
+        """Return how the model counts the positions of images and videos, and its own function; None if it has no such.
+
+        Raises ValueError, in one line, where it counts them by a rule that is not known.
+        """
+        if self.task.kind != "scenes" or self.part or positions_of_token(self.config) == 1:
+            return None
+        import transformers
+
+        from posenc_models.vision import rule_of
+
+        with self.contents.private_folder() as place, _quiet():
+            return rule_of(transformers.AutoConfig.from_pretrained(place, trust_remote_code=False))
 
     def as_file(self, inputs: Collection[str], outputs: Collection[str]) -> Self:
         """Return the folder as a file with these inputs and outputs has it.

@@ -50,6 +50,8 @@ KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
 """The names of a layer's keys and values: those that go in, and those that come out."""
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
+POSITIONS_FILE = "positions"
+"""The file that counts the positions of images and videos in a prompt."""
 SECTIONS = ("mrope_section", "xdrope_section")
 """Keys of how many pairs each of a token's positions rotates."""
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from posenc_export.bundle.decoders import reads_prompts
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import BadInput
 from posenc_export.common.names import first_few
@@ -54,9 +55,10 @@ def _writer(context: Context) -> TokenWriter:
     """
     runner, runtime = context.loaded
     decoder = Callee(runner.run, context.manifest.inputs)
-    if not context.manifest.parts:
+    parts = Bundle(context.folder, context.manifest, context.trusted).parts()
+    part = next((part for part in parts if reads_prompts(part.manifest.inputs)), None)
+    if part is None:
         return TokenWriter(decoder)
-    (part,) = Bundle(context.folder, context.manifest, context.trusted).parts()
     artifact = part.manifest.artifact(context.artifact.format)
     if artifact is None:
         raise BadInput(f"{part.folder.name} has no graph in format {context.artifact.format}")

@@ -10,6 +10,7 @@ from posenc.encoding import Encoding
 from posenc.ports import Array
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.decoders import reads_prompts
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import call_on_arrays, numpy_dtype
 from posenc_export.proof.exporter.options import ExportOptions
@@ -69,7 +70,8 @@ def _tokens_of_float32(
     if target.precise is None:
         return ()
     precise = target.precise()
-    encoders = [_callee(make().encoding) for make in precise.others]
+    others = [make().encoding for make in precise.others]
+    encoders = [_callee(other) for other in others if reads_prompts(other.inputs)]
     in_float32 = TokenWriter(_callee(precise.encoding), next(iter(encoders), None))
     found = precision_cost(writer, in_float32, prompts, target.generates, target.begins)
     words = (

@@ -37,9 +37,9 @@ def case_of(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int =
         axis.name: axis.allowed(lengths[axis.name], None if refused else max(lengths[axis.name], scope.max_length))
         for axis in scope.lengths
     }
+    longest = max(sizes.values(), default=1)
     sizes = {
-        axis.name: sizes.get(axis.name) or _size(scope, axis, max(sizes.values(), default=1), turn)
-        for axis in scope.axes
+        axis.name: sizes[axis.name] if axis.name in sizes else _size(scope, axis, longest, turn) for axis in scope.axes
     }
     grid = [axis for axis in scope.lengths if axis.kind == "grid"]
     if len(grid) > 1 and not refused:  # one long side: places are the product of all sides

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -70,6 +70,7 @@ def _with_tolerances(encoding: Encoding, case: Case) -> Case:
 
 def _candidates(scope: Scope) -> Iterable[Case]:
     yield from _by_length(scope)
+    yield from _empty(scope)
     yield from _also(scope)
     yield from _meetings(scope)
     yield from _offsets(scope)
@@ -89,12 +90,25 @@ def _by_length(scope: Scope) -> Iterable[Case]:
         yield case_of(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)
 
 
+def _empty(scope: Scope) -> Iterable[Case]:
+    """Yield calls in which an axis that may be empty is empty, and one in which all of these are."""
+    names = [axis.name for axis in scope.axes if axis.least == 0]
+    for turn, empty in enumerate([*([name] for name in names), names] if names else []):
+        sizes = {**scope.trace, **dict.fromkeys(empty, 0)}
+        yield _at(scope, sizes, turn)
+
+
 def _also(scope: Scope) -> Iterable[Case]:
     """Yield calls at sizes that violate what torch.export assumed."""
     for turn, sizes in enumerate(scope.also):
-        case = case_of(scope, {axis.name: sizes[axis.name] for axis in scope.lengths}, turn)
-        tag = "-".join(f"{name}{n}" for name, n in sizes.items())
-        yield replace(case, name=f"{tag}-padded-{case.padding}" if scope.masks else tag, sizes=dict(sizes))
+        yield _at(scope, sizes, turn)
+
+
+def _at(scope: Scope, sizes: Mapping[str, int], turn: int) -> Case:
+    """Return a call at these sizes, whatever their axes allow."""
+    case = case_of(scope, {axis.name: sizes[axis.name] for axis in scope.lengths}, turn)
+    tag = "-".join(f"{name}{n}" for name, n in sizes.items())
+    return replace(case, name=f"{tag}-padded-{case.padding}" if scope.masks else tag, sizes=dict(sizes))
 
 
 def _lengths(scope: Scope) -> list[int]:

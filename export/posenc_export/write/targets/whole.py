@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,8 +17,11 @@ from posenc_export.write.targets.copies import Copies
 from posenc_export.write.targets.ending import advised
 from posenc_export.write.targets.mask_readings import read_masks
 from posenc_export.write.targets.module import own_encoding
+from posenc_export.write.targets.prompt_positions import positions_target
 from posenc_export.write.targets.room_for_models import MANY
 from posenc_models import ModelFolder
+from posenc_models.vision import ASKED
+from posenc_models.whole.tasks import POSITIONS_FILE
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +51,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
             whole.module, inputs, spec.max_len, seed, again, names=whole.outputs, by_weight=folder.by_weight
         )
 
+    counted, said = _positions(folder, spec)
     with advised(Copies(whole.module, again).fresh, ports, spec.max_len, seed):
         ports, notes = read_masks(ports, described, spec.max_len, seed)
         encoding = described(ports)
@@ -57,17 +62,30 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         {"task": folder.task.name},
         reference=ROUNDED.format(folder.quantize) if folder.quantize else OWN_FLOAT64,
         origin={"config": (folder.path / "config.json").as_posix(), "task": folder.origin},
-        notes=(*whole.notes, *notes),
+        notes=(*whole.notes, *said, *notes),
         generates=whole.generates,
         begins=whole.begins,
         file=folder.file,
         positions=folder.positions,
         is_large=folder.parameters > MANY,
         answers_empty=folder.sentences is not None and folder.sentences.answers_empty,
-        others=tuple(partial(whole_target, other, spec, seed) for other in folder.others),
+        others=(*(partial(whole_target, other, spec, seed) for other in folder.others), *counted),
         precise=None if folder.precision == "fp32" else partial(whole_target, precise, spec, seed),
         precision=folder.precision,
         quantize=folder.quantize,
         companions=beside,
         config=whole.config,
     )
+
+
+def _positions(folder: ModelFolder, spec: Spec) -> tuple[tuple[Callable[[], Target], ...], tuple[str, ...]]:
+    """Return the maker of the graph that counts positions of images and videos, if the model has such, and a line."""
+    try:
+        found = folder.grid_rule()
+    except ValueError as error:
+        return (), (f"there is no {POSITIONS_FILE}.onnx: {error}",)
+    if found is None:
+        return (), ()
+    rule, own = found
+    words = f"positions of images and videos are those of {own.words}, in {ASKED} batches of prompts at random"
+    return (partial(positions_target, folder, rule, words, spec),), ()
