@@ -424,12 +424,11 @@ OWN_CODE: Mapping[str, Any] = {
 REFUSED: Mapping[str, Small] = {
     small.title: small
     for small in (
-        Small("Mamba", "mamba", CAUSAL, {**WORDS, "hidden_size": 16, "state_size": 4, "num_hidden_layers": 2}),
         Small(
-            "LFM2",
-            "lfm2",
+            "RecurrentGemma",
+            "recurrent_gemma",
             CAUSAL,
-            {**GROUPED, "block_ff_dim": 64, "layer_types": ["conv", "full_attention"], "full_attn_idxs": [1]},
+            {**SMALL, "block_types": ["recurrent", "attention"], "lru_width": 16, "attention_window_size": 16},
         ),
         Small("Llama with code of its own", "llama", CAUSAL, GROUPED, OWN_CODE),
         Small("Llama without weights", "llama", CAUSAL, GROUPED, weights=False),

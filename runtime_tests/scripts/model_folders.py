@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
 from helpers.model_folders import MODELS, REFUSED, SEQ2SEQ, SPEECH, WRITING, Small
+from helpers.state_models import STATES
 from helpers.whole_models import writer_of
 from posenc_export.common.markdown import table
 
@@ -300,7 +301,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/measured/models.md")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
     options = parser.parse_args()
-    unknown = set(options.names) - set(MODELS) - set(REFUSED)
+    unknown = set(options.names) - set(MODELS) - set(STATES) - set(REFUSED)
     if unknown:
         parser.error(f"no such model: {', '.join(sorted(unknown))}")
     if options.write and options.names:
@@ -312,7 +313,7 @@ def main() -> None:
     """Measure, print, and put the tables into the page."""
     options = arguments()
     warnings.filterwarnings("ignore")
-    wanted = {**MODELS, **REFUSED}
+    wanted = {**MODELS, **STATES, **REFUSED}
     named = [wanted[name] for name in options.names or wanted]
     found = list(gather(named, options.keep, Measured, measure))
     text = summary(

@@ -16,6 +16,9 @@ FREE_PADDING = (
 )
 """What a query gives that sees no key."""
 
+PAST = "past_key_values."
+"""What the names begin with of inputs that hold what layers remember."""
+
 
 class DecoderAxes(NamedTuple):
     """The names of axes: of texts, of the tokens of a call, and of those whose keys and values are cached."""
@@ -65,3 +68,13 @@ def mask_of_keys(ports: Sequence[Port]) -> Port | None:
     masks = [port for port in ports if isinstance(port.carries, Mask) and len(port.axes) == 2]
     whole = [port for port in masks if axes is not None and {*port.axes[1].names} == {axes.past, axes.seq}]
     return whole[0] if len(whole) == 1 else None
+
+
+def remembered(inputs: Sequence[Port]) -> list[Port]:
+    """Return the inputs of a decoder that hold what its layers remember: keys, values and states."""
+    return [port for port in inputs if port.name.startswith(PAST)]
+
+
+def states_in(inputs: Sequence[Port]) -> list[str]:
+    """Return the names of inputs that are states: a call replaces them, and they hold no token by itself."""
+    return [port.name for port in remembered(inputs) if not port.lengths]

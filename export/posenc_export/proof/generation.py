@@ -14,6 +14,7 @@ import numpy as np
 
 from posenc.encoding import eps
 from posenc.ports import Array, Feeds, Port
+from posenc_export.bundle.decoders import remembered
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 
@@ -251,9 +252,8 @@ def _taken(callee: Callee, given: Feeds) -> dict[str, Array]:
 
 
 def empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
-    """Return caches of no token, by the names of their inputs."""
+    """Return what layers remember before the first token, by the names of their inputs: caches of none, states of 0."""
     return {
-        port.name: np.zeros((batch, port.axes[1].size or 1, 0, port.axes[3].size or 1), numpy_dtype(port.dtype))
-        for port in inputs
-        if port.name.startswith("past_key_values.")
+        port.name: np.zeros([batch, *(axis.size or 0 for axis in port.axes[1:])], numpy_dtype(port.dtype))
+        for port in remembered(inputs)
     }

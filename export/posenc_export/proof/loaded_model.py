@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
-from posenc_export.bundle.decoders import reads_prompts
+from posenc_export.bundle.decoders import reads_prompts, states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import numpy_dtype
@@ -176,7 +176,8 @@ class Text:
         model: The model.
         callee: Its graph.
         length: How many tokens were read.
-        caches: Their keys and values, (1, heads, tokens, features), by the names of their inputs.
+        caches: Their keys and values, (1, heads, tokens, features), and states of all of them, by the names of their
+            inputs.
     """
 
     model: LoadedModel
@@ -209,14 +210,25 @@ class Text:
         return logits
 
     def rewind(self, length: int) -> None:
-        """Forget all but the first tokens; raise ValueError where the text has not so many.
+        """Forget all but the first tokens; raise ValueError where the text has not so many, or cannot forget some.
+
+        States of convolutions and recurrences hold no single token: such a text begins anew, by 0, or stays as it is.
 
         Args:
             length: How many stay.
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"length must be from 0 to {self.length}, the tokens that were read, got {length}")
-        self.caches, self.length = {name: cache[:, :, :length] for name, cache in self.caches.items()}, length
+        states = states_in(self.model.inputs)
+        if states and 0 < length < self.length:
+            raise ValueError(
+                f"this model has states of all tokens that were read, and none of the first {length}: rewind to 0, or "
+                "go on with a copy() that was made there"
+            )
+        if length == 0:
+            self.caches = empty_caches(self.model.inputs, 1)
+        self.caches = {name: one if name in states else one[:, :, :length] for name, one in self.caches.items()}
+        self.length = length
 
     def copy(self) -> Text:
         """Return another text that begins with this one, and that goes on by itself."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.strict_json import read_json
+from posenc_export.bundle.decoders import states_in
 from posenc_export.common.errors import bad_input
 
 if TYPE_CHECKING:  # the command line loads this file for its options, and no models
@@ -35,6 +36,8 @@ class RuntimeConfig:
 
 
 def _genai_refuses(target: Target) -> str:
+    if states := states_in(target.encoding.inputs):
+        return f"its config names keys and values alone, and layers of this model remember states ({states[0]})"
     shapes = _cached(target)
     if not shapes:
         return "onnxruntime-genai runs text-generation with a cache (--model)"

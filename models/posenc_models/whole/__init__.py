@@ -15,9 +15,10 @@ here needs torch or transformers before `build`.
 from posenc_models.whole.companions import GENERATION
 from posenc_models.whole.contents import Contents, look
 from posenc_models.whole.folder import ModelFolder, WholeModel
+from posenc_models.whole.memories import KEY_VALUES
 from posenc_models.whole.pipeline import SENTENCE
 from posenc_models.whole.quantized import BITS, BLOCK, Blocks, Quantize, blocks_of
-from posenc_models.whole.tasks import KEY_VALUES, TASKS, Task
+from posenc_models.whole.tasks import TASKS, Task
 
 __all__ = [
     "BITS",

@@ -18,6 +18,7 @@ from posenc_models.whole.adapters import look_at_adapter, merged
 from posenc_models.whole.auto_classes import has_class, types_of
 from posenc_models.whole.contents import PROCESSOR, Contents, look
 from posenc_models.whole.heads import has_headless, is_headless
+from posenc_models.whole.memories import KEY_VALUES, Memory, memories_of, ports_of, ports_of_stacks
 from posenc_models.whole.pipeline import MODULES, SENTENCE, STATIC, SentenceEncoder, notes_of_scores, sentence_encoder
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
@@ -25,7 +26,6 @@ from posenc_models.whole.tasks import (
     DECODER_FILE,
     ENCODER_FILE,
     HIDDEN,
-    KEY_VALUES,
     LOGITS,
     PARTS,
     READS,
@@ -55,8 +55,8 @@ DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
 """The dtypes that a whole model may have."""
 TOWERS = ("visual", "vision_tower", "vision_model", "audio_tower")
 """What models call their parts that read images and sounds."""
-HALVES = ("key", "value")
-"""What a layer caches of a token."""
+CACHES = ("past_key_values", "cache_params")
+"""What models call the cache that they take, and give."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
 """Parameters below which a model writes many tokens; how many those are; how many others write; room for prompts."""
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -406,17 +406,21 @@ class ModelFolder:
             notes = [*notes, COUNTED]
         if self.last_token and not two:
             notes = [*notes, LAST]
-        past = _cached(model, self)
-        parts = [f"{stack}.{half}" for stack in ("decoder", "encoder") for half in HALVES] if two else list(HALVES)
-        names = [(index // len(parts), parts[index % len(parts)]) for index in range(len(past))]
+        layers, cache = _remembered(model, self)
+        remembered = ports_of_stacks(layers) if two else ports_of(layers)
         before, after = KEY_VALUES
-        caches = {
-            before.format(layer=layer, part=part): f"{TORCH_NAMES[self.dtype]}[batch_size, {tensor.shape[1]}, "
-            f"{'cached' if part.startswith('encoder') else 'past'}, {tensor.shape[3]}]"
-            for (layer, part), tensor in zip(names, past, strict=True)
-        }
+        caches = {before.format(layer=layer, part=part): text for (layer, part), text in remembered.items()}
+        memory = None
+        if not all(one.grows for memories in layers for one in memories):
+            from posenc_models.whole.caches import call_with_states
+
+            with _quiet():
+                memory, lines = call_with_states(model, list(filled), layers, cache)
+            notes = [*notes, *lines]
         module = (
-            DecoderOfEncoder(model, list(filled)) if two else DecoderCall(model, list(filled), counted, self.last_token)
+            DecoderOfEncoder(model, list(filled))
+            if two
+            else DecoderCall(model, list(filled), counted, self.last_token, memory)
         )
         ports = {**filled, **caches}
         if trial:
@@ -427,7 +431,7 @@ class ModelFolder:
         return WholeModel(
             module.eval(),
             _texts(ports),
-            (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in names)),
+            (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in remembered)),
             (*notes, *_growing(said)),
             said,
             max(generates, 0),
@@ -794,69 +798,57 @@ def _growing(said: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _cached(model: Any, folder: ModelFolder) -> list[Tensor]:
-    """Return the keys and values that the model caches of two tokens; raise ValueError where it caches other things.
+def _remembered(model: Any, folder: ModelFolder) -> tuple[tuple[tuple[Memory, ...], ...], str]:
+    """Return what each layer remembers of two tokens, and the name of the cache; raise ValueError where it is unknown.
 
-    Of a decoder behind an encoder, those of two states of the encoder follow, layer by layer.
+    Of a decoder behind an encoder, the layers of two states of the encoder follow, by turns.
     """
     import torch
 
     from posenc_models.whole.modules import cache_of, layers_of, states_of_encoder
 
-    def call(**named: object) -> list[Any]:
-        """Return the layers of the cache of a call."""
+    def call(**named: object) -> tuple[list[Any], str]:
+        """Return the layers of the cache of a call, and the cache's name."""
         try:
             with torch.no_grad(), _quiet():
                 output = model(**named, use_cache=True)
         except Exception as error:  # a model of a stranger's config raises what comes
             raise ValueError(failure_line(model, error, [*named], cached=True)) from error
-        return layers_of(getattr(output, "past_key_values", None))
+        found = ((layers_of(getattr(output, name, None)), name) for name in CACHES)
+        return next(((layers, name) for layers, name in found if layers), ([], ""))
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if folder.task.encoder:
         states = torch.zeros(1, 2, _said(model)["hidden_size"], dtype=model.dtype)
-        model_layers = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
+        layers, cache = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
     else:
-        model_layers = call(input_ids=ids)
-    if not model_layers:
+        layers, cache = call(input_ids=ids)
+    if not layers:
         encodes = ", as is_decoder is false in its config" * (getattr(model.config, "is_decoder", None) is False)
         raise ValueError(
-            f"{type(model).__name__} caches no keys and values{encodes}: --model takes models whose layers all do"
+            f"{type(model).__name__} caches no keys and values{encodes}: --model takes models whose layers have a "
+            "cache of transformers"
         )
-    rule = "--model takes models whose layers cache the keys and values of each token, and nothing else"
-    for number, layer in enumerate(model_layers):
-        held = _tensors(vars(layer))
-        if not held:
-            continue  # it uses those of another layer, as Gemma 4's last layers do
-        if not {"keys", "values"} <= set(held):
-            raise ValueError(
-                f"{type(model).__name__}: layer {number} caches no keys and values, but {type(layer).__name__}: {rule}"
-            )
-        if more := sorted(set(held) - {"keys", "values"}):
-            raise ValueError(
-                f"{type(model).__name__}: layer {number} caches {', '.join(more)} beside keys and values: {rule}"
-            )
+    known = _memories(model, layers)
+    if folder.task.encoder or any(not memory.grows for memories in known for memory in memories):
+        return known, cache
     # the graph gives each layer its keys and values in a plain cache, which knows nothing of windows
-    layers = model_layers if folder.task.encoder else call(input_ids=ids, past_key_values=cache_of(()))
+    layers, cache = call(input_ids=ids, past_key_values=cache_of(()))
+    return _memories(model, layers), cache
+
+
+def _memories(model: Any, layers: Sequence[Any]) -> tuple[tuple[Memory, ...], ...]:
+    """Return what each layer of the cache of a call of two tokens remembers."""
+    found = []
     for number, layer in enumerate(layers):
-        shapes = [tuple(getattr(layer, name).shape) for name in ("keys", "values")]
-        if any(len(shape) != 4 or shape[2] != 2 for shape in shapes):
+        try:
+            found.append(memories_of(layer, 2))
+        except ValueError as error:
             raise ValueError(
-                f"{type(model).__name__} is not exported: of two tokens layer {number} caches keys and values of the "
-                f"shapes {' and '.join(map(str, shapes))}, expected (batch, heads, tokens, features)"
-            )
-    return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
-
-
-def _tensors(held: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return what an object holds that has axes, by name: also what lies in lists and mappings."""
-    import torch
-
-    found: dict[str, Tensor] = {}
-    for name, value in held.items():
-        many = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else [value]
-        found.update((name, one) for one in many if isinstance(one, torch.Tensor) and one.dim())
-    return found
+                f"{type(model).__name__}: layer {number} caches {error}: --model takes models whose layers cache keys "
+                "and values of each token, states of convolutions and recurrences, and nothing else"
+            ) from error
+    return tuple(found)
 
 
 def _begin(model: Any) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
+
+if TYPE_CHECKING:
+    from posenc_models.whole.caches import CallWithStates
 
 FIRST = "original_inv_freq"
 """What rotary modules of transformers call their first frequencies, behind the kind of layer if there are several."""
@@ -39,16 +42,27 @@ class EncoderCall(nn.Module):
 class DecoderCall(nn.Module):
     """A causal language model with its cache: keys and values of earlier tokens come last, a pair a layer.
 
+    Where layers remember states, these come there, too, layer by layer.
+
     Args:
         model: the model.
         inputs: the names of its other arguments, in the order in which tensors come.
         counts: whether positions count the tokens that the mask leaves in: without any, it would count the cache's.
         last: whether it gives the logits of the last token alone.
+        memory: how a model with states is called; None where each layer remembers keys and values alone.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str], counts: bool = False, last: bool = False) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Sequence[str],
+        counts: bool = False,
+        last: bool = False,
+        memory: CallWithStates | None = None,
+    ) -> None:
         super().__init__()
         self.model, self.inputs, self.counts, self.last = model, tuple(inputs), counts, last
+        self.memory = memory
         # then the head is not computed for the others
         can_skip = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.skipping = {"logits_to_keep": 1} if last and can_skip else {}
@@ -56,7 +70,7 @@ class DecoderCall(nn.Module):
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return logits (batch, seq, vocabulary), then keys and values (batch, heads, past + seq, features).
 
-        Of the last token alone, logits are (batch, 1, vocabulary).
+        Of the last token alone, logits are (batch, 1, vocabulary). States come out as they came in, (batch, ...).
         """
         named = dict(zip(self.inputs, tensors, strict=False))
         if self.counts:
@@ -65,11 +79,15 @@ class DecoderCall(nn.Module):
         past = tensors[len(self.inputs) :]
         forget_lengths(self.model)
         with heads_shared():
-            output = self.model(
-                **named, past_key_values=cache_of(past), use_cache=True, return_dict=True, **self.skipping
-            )
-        logits = output.logits[:, -1:] if self.last and not self.skipping else output.logits
-        return (logits, *key_values(output.past_key_values))
+            if self.memory is not None:
+                logits, remembered = self.memory.call(self.model, named, past, self.skipping)
+            else:
+                output = self.model(
+                    **named, past_key_values=cache_of(past), use_cache=True, return_dict=True, **self.skipping
+                )
+                logits, remembered = output.logits, key_values(output.past_key_values)
+        logits = logits[:, -1:] if self.last and not self.skipping else logits
+        return (logits, *remembered)
 
 
 class DecoderOfEncoder(nn.Module):

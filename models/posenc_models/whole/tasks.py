@@ -46,8 +46,6 @@ HIDDEN = {"last_hidden_state": "last_hidden_state"}
 SENTENCE_SIMILARITY = "sentence-similarity"
 """The task of folders of sentence-transformers: no architecture, but their modules.json, says it."""
 SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
-KEY_VALUES = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
-"""The names of a layer's keys and values: those that go in, and those that come out."""
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
 POSITIONS_FILE = "positions"

@@ -392,8 +392,7 @@ def test_a_budget_that_leaves_no_call_is_refused(once: Once, cli: Cli) -> None:
 
 
 REASONS = {
-    "Mamba": "MambaForCausalLM caches no keys and values: --model takes models whose layers all do",
-    "LFM2": "caches no keys and values",
+    "RecurrentGemma": "caches no keys and values: --model takes models whose layers have a cache of transformers",
     "Llama with code of its own": "'own_llama' is code beside the weights (auto_map), which is never run",
     "Llama without weights": "has no weights: expected model.safetensors or",
 }

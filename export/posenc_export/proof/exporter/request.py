@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from posenc.ports import Array
 from posenc.scheme import SCHEMES
 from posenc_export.bundle.case import Case, Padding
-from posenc_export.bundle.decoders import is_cache
+from posenc_export.bundle.decoders import is_cache, states_in
 from posenc_export.common.arrays import to_torch
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.exporter.options import SHORTEST, ExportOptions
@@ -78,6 +78,8 @@ def _problems(target: Target, options: ExportOptions) -> Iterator[str]:
         reason = lacking.get(format_) or FORMATS[format_].refuses(target.encoding)
         if reason:
             yield f"{name} cannot be exported to {format_}: {reason}"
+        elif format_ != "onnx" and states_in(target.encoding.inputs):
+            yield f"{name} cannot be exported to {format_}: its layers remember states, which are written to onnx alone"
     reason = RUNTIME_CONFIGS[options.runtime_config].refuses(target) if options.runtime_config else ""
     if reason:
         yield f"--runtime-config {options.runtime_config} is not for {name}: {reason}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from posenc import __version__
 from posenc.ports import Array, Port, axes_of
+from posenc_export.bundle.decoders import states_in
 from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.common.errors import BadInput
@@ -34,7 +35,15 @@ OF_LIBTORCH = ("torchscript", "aoti")
 
 
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
-    """Raise BadInput if inputs do not determine the size of an output, or if two names would be the same in C++."""
+    """Raise BadInput if inputs do not determine the size of an output, or if two names would be the same in C++.
+
+    Also for a decoder with states: the class goes on with keys and values alone.
+    """
+    if states := states_in(inputs):
+        raise BadInput(
+            f"--cpp writes no class for a decoder whose layers remember states ({states[0]}): it goes on with keys and "
+            "values alone; leave it out"
+        )
     known = [axis.name for axis in axes_of(inputs)]
     for port in outputs:
         lost = [name for axis in port.dynamic.values() for name in axis.names if name not in known]
