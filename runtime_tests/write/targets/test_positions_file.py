@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 import posenc_export
+from helpers.embedded import run
 from helpers.prompt_graphs import config_of, small_model
-from helpers.shared import Once
+from helpers.shared import Once, need
 from posenc.spec import Spec
 from posenc_export.proof.exporter import export_target
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.judging.verdict import ValidateOptions
+from posenc_export.proof.runtimes.runner_build import build
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.prompt_positions import prompt_positions
 from posenc_models import ModelFolder
@@ -59,6 +61,17 @@ def test_an_export_has_the_graph_of_positions(folder: Path, tmp_path: Path) -> N
     # the bundle still loads as one that writes text
     assert posenc_export.load(tmp_path / "out").generate([[1, 2, 3]], max_new_tokens=2)
     follows_generate(folder, tmp_path / "out" / "positions.onnx")
+
+
+@pytest.mark.exhaustive
+def test_a_class_in_cpp_counts_the_same(folder: Path, tmp_path: Path) -> None:
+    """It replays the golden calls, refused ones too: grids that do not fit, images without a place."""
+    need("ort-cpp")
+    settings: Any = {"max_len": 24, "formats": ["onnx"], "validate": False, "cpp": True}
+    posenc_export.export(ModelFolder.load(folder), to=tmp_path / "qwen", **settings)
+    build(tmp_path / "qwen" / "positions" / "cpp", tmp_path, {})
+    done = run("ctest", "--test-dir", tmp_path, "--output-on-failure")
+    assert (done.returncode, "qwen_positions.hpp" in str(list(tmp_path.rglob("*.hpp")))) == (0, True), done.stdout
 
 
 def follows_generate(folder: Path, file: Path) -> None:
