@@ -8,7 +8,7 @@ of its own. A graph is led along the module's tokens, so that one token that dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -51,6 +51,21 @@ class TokenWriter:
 
     decoder: Callee
     encoder: Callee | None = None
+
+
+@dataclass(frozen=True)
+class FirstCall:
+    """What a decoder is given first.
+
+    Args:
+        ids: tokens, (batch, tokens): prompts, or those with which a decoder begins behind an encoder.
+        mask: 0 for those that pad them.
+        states: what an encoder made of the prompts, by the inputs of the decoder; nothing without one.
+    """
+
+    ids: Array
+    mask: Array
+    states: Mapping[str, Array] = field(default_factory=dict)
 
 
 def recorded(
@@ -96,10 +111,11 @@ def _record(writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, b
 def _continues(writer: TokenWriter, generation: Generation) -> bool:
     """Return whether a prompt alone is continued by just these tokens: one call says what follows each of them."""
     (tokens,) = generation.tokens
-    encoded, ids, mask = _begun(writer, generation)
-    ids = np.concatenate([ids, np.array([tokens[:-1]], np.int64)], 1)
-    mask = np.concatenate([mask, np.ones((1, len(tokens) - 1), np.int64)], 1)
-    logits = read_tokens(writer.decoder, ids, mask, {**encoded, **empty_caches(writer.decoder.inputs, 1)})["logits"]
+    first = _first_call(writer, generation)
+    ids = np.concatenate([first.ids, np.array([tokens[:-1]], np.int64)], 1)
+    mask = np.concatenate([first.mask, np.ones((1, len(tokens) - 1), np.int64)], 1)
+    caches = empty_caches(writer.decoder.inputs, 1)
+    logits = read_tokens(writer.decoder, ids, mask, {**first.states, **caches})["logits"]
     picked = np.asarray(logits)[0, -len(tokens) :].astype(np.float32).argmax(-1)
     return bool((picked == tokens).all())
 
@@ -182,23 +198,30 @@ def steps(
     writer: TokenWriter, generation: Generation, rows: Sequence[Sequence[int]], count: int
 ) -> Iterator[np.ndarray]:
     """Yield the logits of the last token of each prompt, (batch, vocabulary); between, the caller appends to `rows`."""
-    encoded, ids, mask = _begun(writer, generation)
-    feeds = empty_caches(writer.decoder.inputs, len(generation.prompts))
+    return steps_from(writer.decoder, _first_call(writer, generation), rows, count)
+
+
+def steps_from(decoder: Callee, first: FirstCall, rows: Sequence[Sequence[int]], count: int) -> Iterator[np.ndarray]:
+    """Yield logits as `steps` does, from a first call on."""
+    ids, mask, feeds = first.ids, first.mask, empty_caches(decoder.inputs, len(first.ids))
     for step in range(count):
-        outputs = read_tokens(writer.decoder, ids, mask, {**encoded, **feeds})
+        outputs = read_tokens(decoder, ids, mask, {**first.states, **feeds})
         yield np.asarray(outputs["logits"])[:, -1]
         feeds = presents(outputs, feeds)
         ids = np.array([[row[step]] for row in rows], np.int64)
         mask = np.concatenate([mask, np.ones_like(ids)], 1)
 
 
-def _begun(writer: TokenWriter, generation: Generation) -> tuple[dict[str, Array], Array, Array]:
-    """Return what an encoder made of the prompts, if there is one, and the first ids of the decoder with their mask."""
-    prompts = generation.prompts
+def _first_call(writer: TokenWriter, generation: Generation) -> FirstCall:
     if writer.encoder is None:
-        return {}, *padded(prompts, left=True)
-    ids = np.tile(np.array(generation.begins, np.int64), (len(prompts), 1))
-    return _encoded(writer.encoder, prompts), ids, np.ones_like(ids)
+        return FirstCall(*padded(generation.prompts, left=True))
+    return behind(_encoded(writer.encoder, generation.prompts), generation.begins)
+
+
+def behind(states: Mapping[str, Array], begins: Sequence[int]) -> FirstCall:
+    """Return the first call of a decoder behind what an encoder made: each text begins with the same tokens."""
+    ids = np.tile(np.array(begins, np.int64), (len(states["encoder_hidden_states"]), 1))
+    return FirstCall(ids, np.ones_like(ids), states)
 
 
 def read_tokens(decoder: Callee, ids: Array, mask: Array, beside: Feeds) -> Mapping[str, Array]:
@@ -233,9 +256,14 @@ def _encoded(encoder: Callee, prompts: Sequence[Sequence[int]]) -> dict[str, Arr
     """Return what an encoder makes of prompts, by the names that a decoder has for it."""
     ids, mask = padded(prompts, left=False)
     numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
-    given = {"input_ids": ids, "attention_mask": mask, **numbers}
+    return encoded(encoder, {"input_ids": ids, "attention_mask": mask, **numbers})
+
+
+def encoded(encoder: Callee, given: Feeds) -> dict[str, Array]:
+    """Return what an encoder makes of its inputs, by the names that a decoder has for it; with a mask of tokens."""
     outputs = encoder.call(_taken(encoder, given))
-    return {"encoder_hidden_states": outputs["last_hidden_state"], "encoder_attention_mask": mask}
+    masks = {"encoder_attention_mask": given["attention_mask"]} if "attention_mask" in given else {}
+    return {"encoder_hidden_states": outputs["last_hidden_state"], **masks}
 
 
 def sounds(port: Port, seeds: Array) -> Array:

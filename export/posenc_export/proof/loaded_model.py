@@ -14,11 +14,21 @@ from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.decoders import reads_prompts, states_in
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.manifest import Generation
-from posenc_export.common.arrays import numpy_dtype
+from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.caches_in_place import CachesInPlace
-from posenc_export.proof.generation import Call, Callee, TokenWriter, empty_caches, presents, read_tokens, steps
+from posenc_export.proof.generation import (
+    Call,
+    Callee,
+    FirstCall,
+    behind,
+    empty_caches,
+    encoded,
+    padded,
+    presents,
+    read_tokens,
+    steps_from,
+)
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
 from posenc_models.whole import SENTENCE
@@ -39,6 +49,8 @@ class LoadedModel:
         end: How many ids of tokens it knows.
         writes: Whether it writes text.
         name: What it was exported as.
+        encoder: What reads the prompts, where the model has an encoder.
+        begins: The tokens with which the decoder begins behind it.
     """
 
     inputs: tuple[Port, ...]
@@ -46,6 +58,8 @@ class LoadedModel:
     end: int
     writes: bool = True
     name: str = "it"
+    encoder: Callee | None = None
+    begins: tuple[int, ...] = ()
 
     @overload
     def generate(
@@ -65,7 +79,8 @@ class LoadedModel:
         """Return the likeliest token, each time, behind a prompt or behind each prompt of a batch.
 
         Args:
-            ids: A prompt, (tokens), or several, (batch, tokens); lists of several may have different lengths.
+            ids: A prompt, (tokens), or several, (batch, tokens); lists of several may have different lengths. Where an
+                encoder hears sounds, their features as its processor gives them: one, (bins, frames), or a batch.
             max_new_tokens: How many tokens are written at most.
             eos_token_id: The token that ends a text, or several; it is the last that is returned. None: nothing does.
 
@@ -75,13 +90,17 @@ class LoadedModel:
         """
         if not self.writes:
             raise ValueError(f"{self.name} writes no text: encode gives its vectors")
-        prompts, alone = self._prompts(ids)
         if max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
         ends = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
-        rows: list[list[int]] = [[] for _ in prompts]
-        writer = TokenWriter(self._callee())
-        for logits in steps(writer, Generation(tuple(map(tuple, prompts)), ()), rows, max_new_tokens):
+        if self.encoder is None:
+            prompts, alone = self._prompts(ids)
+            first = FirstCall(*padded(prompts, left=True))
+        else:
+            states, alone = self._encoded(self.encoder, ids)
+            first = behind(states, self.begins)
+        rows: list[list[int]] = [[] for _ in first.ids]
+        for logits in steps_from(self._callee(), first, rows, max_new_tokens):
             for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
                 row.append(token)
             if ends and all(ends & set(row) for row in rows):
@@ -96,6 +115,8 @@ class LoadedModel:
         """
         if not self.writes:
             raise ValueError(f"{self.name} writes no text: encode gives its vectors")
+        if self.encoder is not None:
+            raise ValueError(f"{self.name} has an encoder, which reads a text at once: generate writes behind it")
         return Text(self, self._callee(), 0, empty_caches(self.inputs, 1))
 
     def _callee(self) -> Callee:
@@ -134,6 +155,25 @@ class LoadedModel:
         feeds = {port.name: self._feed(port, padded, mask) for port in self.inputs}
         vectors = self.call(feeds)[SENTENCE]
         return vectors[0] if alone else vectors
+
+    def _encoded(self, encoder: Callee, given: npt.ArrayLike) -> tuple[dict[str, Array], bool]:
+        """Return what an encoder makes of prompts or of features, and whether one was given alone."""
+        sound = next((port for port in encoder.inputs if port.dtype in FLOATS), None)
+        if sound is None:
+            prompts, alone = self._prompts(given)
+            ids, mask = padded(prompts, left=False)
+            return encoded(encoder, {TOKENS: ids, "attention_mask": mask}), alone
+        features = np.asarray(given, numpy_dtype(sound.dtype))
+        alone = features.ndim == len(sound.axes) - 1
+        batch = features[None] if alone else features
+        sizes = [axis.size for axis in sound.axes[1:]]
+        fits = batch.ndim == len(sound.axes) and all(
+            size in (None, given_size) for size, given_size in zip(sizes, batch.shape[1:], strict=True)
+        )
+        if not fits or not batch.size:
+            expected = ", ".join(map(str, sound.axes[1:]))
+            raise ValueError(f"{sound.name} must be ({expected}), or a batch of these, got the shape {features.shape}")
+        return encoded(encoder, {sound.name: batch}), alone
 
     @staticmethod
     def _feed(port: Port, ids: Array, mask: Array) -> Array:
@@ -253,10 +293,21 @@ def load_model(folder: Path) -> LoadedModel:
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
-    if any(reads_prompts(part.manifest.inputs) for part in bundle.parts()):
-        raise BadInput(f"{folder} holds an encoder and a decoder: load takes models of one graph")
-    (end,) = (limits_of(port).end for port in manifest.inputs if port.name == TOKENS)
+    part = next((part for part in bundle.parts() if reads_prompts(part.manifest.inputs)), None)
+    encoder = None if part is None else _encoder(part)
+    reads = manifest.inputs if encoder is None else encoder.inputs
+    end = next((limits_of(port).end for port in reads if port.name == TOKENS), 0)
     path = bundle.path(artifact)
     in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None
     call = in_place or load_ort_cpu(path, manifest).run
-    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, manifest.scheme)
+    begins = manifest.generations[0].begins if manifest.generations else ()
+    name = manifest.scheme
+    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, name, encoder, begins)
+
+
+def _encoder(part: Bundle) -> Callee:
+    """Return the encoder of a model, loaded; raise BadInput where it has no ONNX file."""
+    artifact = part.manifest.artifact("onnx")
+    if artifact is None:
+        raise BadInput(f"{part.folder} has no ONNX file: load needs one of each graph")
+    return Callee(load_ort_cpu(part.path(artifact), part.manifest).run, part.manifest.inputs)

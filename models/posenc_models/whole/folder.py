@@ -852,9 +852,9 @@ def _memories(model: Any, layers: Sequence[Any]) -> tuple[tuple[Memory, ...], ..
 
 
 def _begin(model: Any) -> int:
-    """Return the token with which a decoder begins."""
-    name, configs = "decoder_start_token_id", (model.generation_config, model.config)
-    said = [getattr(config, name, None) for config in configs]
+    """Return the token with which a decoder begins: that which begins a text, as `generate` has it, where none is said."""
+    names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
+    said = [getattr(config, name, None) for name in names for config in configs]
     return next((token for token in said if isinstance(token, int)), 0)
 
 

@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import posenc_export
 from helpers import toy_decoder
+from helpers.model_folders import saved
 from helpers.shared import DATA, Once
 from helpers.toy_decoder import POSITIONS, VOCABULARY, written
 from posenc.ports import Array
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.generation import padded
 from posenc_export.proof.loaded_model import Text
 from posenc_export.proof.runtimes import RunFailed
+from posenc_models import ModelFolder
 
 PROMPTS = ([3, 4, 9], [1], [7, 7, 7, 2, 10])
 LOADED = """
@@ -143,3 +147,38 @@ def test_what_writes_no_text_is_refused(folder: Callable[[], Path], text: str) -
     with pytest.raises(BadInput) as refused:
         posenc_export.load(folder())
     assert text in str(refused.value)
+
+
+# ---- an encoder and a decoder ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.exhaustive  # a model is exported
+@pytest.mark.parametrize("kind", ["t5", "whisper"])
+def test_behind_an_encoder_it_writes_what_transformers_writes(once: Once, tmp_path: Path, kind: str) -> None:
+    from transformers import AutoModelForSeq2SeqLM, WhisperForConditionalGeneration
+
+    folder = saved(once, kind)
+    settings: Any = {"max_len": 16, "formats": ["onnx"], "validate": False, "proof": "quick"}
+    posenc_export.export(ModelFolder.load(folder), to=tmp_path / "out", **settings)
+    model = posenc_export.load(tmp_path / "out")
+    made_by: Any = WhisperForConditionalGeneration if kind == "whisper" else AutoModelForSeq2SeqLM
+    eager = made_by.from_pretrained(folder).eval()
+    if kind == "whisper":
+        bins, frames = (eager.config.num_mel_bins, 2 * eager.config.max_source_positions)
+        prompts: Any = np.random.default_rng(2).normal(size=(2, bins, frames)).astype(np.float32)
+        given = {"input_features": torch.from_numpy(prompts)}
+        wrong: Any = prompts[:, :, 1:]
+        text = rf"input_features must be \({bins}, {frames}\), or a batch of these, got the shape"
+    else:
+        prompts = [[7, 2, 9, 4], [5, 3]]
+        ids, mask = padded(prompts, left=False)
+        given = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+        wrong, text = [[1], []], "a text has no token"
+    tokens = eager.generate(**given, max_new_tokens=6, min_new_tokens=6, do_sample=False)
+    expected = tokens[:, -6:].tolist()
+    assert model.generate(prompts, max_new_tokens=6) == expected
+    assert model.generate(prompts[1], max_new_tokens=6) == expected[1]
+    with pytest.raises(ValueError, match=text):
+        model.generate(wrong)
+    with pytest.raises(ValueError, match="has an encoder, which reads a text at once: generate writes behind it"):
+        model.begin()
