@@ -95,6 +95,30 @@ def test_a_text_goes_on_where_the_model_goes_on(model_type: str) -> None:
         np.testing.assert_array_equal(deltas, model.rope_deltas.numpy())
 
 
+def test_the_types_of_tokens_are_those_of_the_processors() -> None:
+    from transformers import ProcessorMixin
+    from transformers.models.glm4v.processing_glm4v import Glm4vProcessor
+
+    makers: dict[str, Any] = {
+        "qwen2_vl": ProcessorMixin.create_mm_token_type_ids,
+        "glm4v": Glm4vProcessor.create_mm_token_type_ids,
+    }
+    for model_type, maker in makers.items():
+        rule, _ = rule_of(config_of(model_type), asked=5)
+        said = SimpleNamespace(
+            image_token_id=rule.image,
+            image_token_ids=[rule.image],
+            video_token_ids=[rule.video],
+            audio_token_ids=[],
+            video_start_id=rule.video_start,
+            video_end_id=rule.video_end,
+        )
+        for prompts in many(rule, 20):
+            types = types_of(rule, prompts)
+            for row, ids, mask in zip(types, prompts.input_ids, prompts.attention_mask.astype(bool), strict=True):
+                assert maker(said, [ids[mask].tolist()]) == [row[mask].tolist()]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_grids_that_do_not_fit_are_refused(fault: int) -> None:
     wrong = [with_fault(prompts, RULE, fault) for prompts in many(RULE, 30) if prompts.image_grid_thw.any()]
