@@ -852,7 +852,7 @@ def _memories(model: Any, layers: Sequence[Any]) -> tuple[tuple[Memory, ...], ..
 
 
 def _begin(model: Any) -> int:
-    """Return the token with which a decoder begins: that which begins a text, as `generate` has it, where none is said."""
+    """Return the token with which a decoder begins; where none is said, that which begins a text, as in `generate`."""
     names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
     said = [getattr(config, name, None) for name in names for config in configs]
     return next((token for token in said if isinstance(token, int)), 0)
