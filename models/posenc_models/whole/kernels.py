@@ -278,7 +278,8 @@ def selective_scan(  # noqa: PLR0917  (models give them so)
 
     # each (seq, batch, ...)
     along = tuple(one.permute(2, 0, 1) for one in (steps, steps * hidden_states.float(), B.float(), C.float()))
-    last, outputs = scan(pass_token, first().float(), along)
+    # of a model with several heads it is a part of a larger tensor, and what passes on lies in a row
+    last, outputs = scan(pass_token, first().float().contiguous(), along)
     output = outputs.permute(1, 2, 0)
     output = output if D is None else output + hidden_states * D.unsqueeze(-1)
     output = output if z is None else output * functional.silu(z)
