@@ -23,6 +23,21 @@ def inside(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, end)
 
 
+def clip(index: Tensor, end: int) -> Tensor:
+    """Return whole numbers moved into 0..end.
+
+    Comparisons, and no clamp: the Clip, Max and Min of ONNX Runtime 1.31 compare the lower 32 bits of int64 alone where
+    the upper ones are equal, so that they leave 2^31 where it is.
+    """
+    return index.masked_fill(index < 0, 0).masked_fill(index > end, end)
+
+
+def within(index: Tensor, far: int) -> Tensor:
+    """Return whole numbers of 0..far-1, and far - 1 for all others: a table that is shorter refuses them."""
+    part = index % far
+    return torch.where(part == index, part, far - 1)
+
+
 def following(keys: Tensor, start: Tensor, count: int, dtype: torch.dtype | None = None) -> Tensor:
     """Return the positions of queries that follow one another among the keys: (seq_k,), (1,) -> (1, count, 1).
 

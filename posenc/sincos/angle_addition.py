@@ -40,7 +40,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
-from posenc.lookup import check_length, check_width, take
+from posenc.lookup import check_length, check_width, take, within
 from posenc.ports import Floats
 from posenc.sincos.direct import reduced_error
 from posenc.sincos.rows import arrange, float64_error, largest_angle, layout_of, waves
@@ -52,7 +52,7 @@ LOW, MID, HIGH = 64, 512, 512
 END = LOW * MID * HIGH
 """Angle addition holds every position below this: 2^24 = 16,777,216."""
 FAR = 2**30
-"""A number by which -1 is moved beyond the end, in int32 as well."""
+"""Positions that are not below it are moved beyond the end, to the last that is; in int32 as well."""
 DIGITS = ("low_sin", "low_cos", "mid_sin", "mid_cos", "high_sin", "high_cos")
 BY_BLOCK = (
     *("mid_sin", "mid_cos", "high_sin", "high_cos"),
@@ -155,7 +155,7 @@ class AngleAddition(nn.Module):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         # Positions out of range are moved beyond the end first: then every quotient is a plain integer division.
-        positions = positions.clamp(-1, self.end) % self.far
+        positions = within(positions, self.far)
         blocks = positions // self.block
         if self.stored_blocks > 1:
             blocks = blocks * (blocks - (self.stored_blocks - 1)).clamp(0, 1)  # 0 for all that the table has

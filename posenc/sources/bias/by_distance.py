@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import larger
 from posenc.encoding import SAME_BITS, Probes, Tolerance, too_small
+from posenc.lookup import clip
 
 
 class ByDistance(nn.Module):
@@ -39,7 +40,7 @@ class ByDistance(nn.Module):
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
         """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> (.., heads, seq, seq_k)."""
-        at = (key - (query - self.before)).clamp(0, self.rows.shape[0] - 1)
+        at = clip(key - (query - self.before), self.rows.shape[0] - 1)
         # (batch, seq, seq_k, heads) -> (batch, heads, seq, seq_k)
         return nn.functional.embedding(at, self.rows).permute(0, 3, 1, 2)
 

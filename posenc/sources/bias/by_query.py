@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import larger
 from posenc.encoding import Probes, Tolerance
+from posenc.lookup import clip
 from posenc.sources.bias.by_distance import edge_repeated
 
 LARGEST = 8.0
@@ -52,7 +53,7 @@ class ByQuery(nn.Module):
         assert values is not None  # queries always come in
         # (batch, heads, seq, head_dim) @ (head_dim, rows) -> (batch, heads, seq, rows)
         products = torch.matmul(values.to(self.rows.dtype), self.rows)
-        at = (key - (query - self.before)).clamp(0, self.rows.shape[1] - 1)
+        at = clip(key - (query - self.before), self.rows.shape[1] - 1)
         if key.dim() == 3:  # each sequence has keys of its own: (batch, seq, seq_k) -> (batch, 1, seq, seq_k)
             at = at.unsqueeze(1)
         return products.gather(3, at.expand(values.shape[0], values.shape[1], values.shape[2], key.shape[-1]))

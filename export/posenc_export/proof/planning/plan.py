@@ -22,6 +22,9 @@ from posenc_export.write.targets.sizes import elements
 TOO_LARGE = "too large to make here"
 MAX_TOKENS = 2**14
 """Tokens of a call beyond max_len, at most: counted from 0, a position far out takes as many tokens."""
+UPPER_BIT, SEVERAL = 2**31, 8
+"""A position that kernels may take for a negative one, and as many tokens as they take at once: Clip, Max and Min of
+ONNX Runtime 1.31 compare the lower 32 bits of int64 alone where the upper ones are equal."""
 KEYS = 4
 """Keys of a call whose tokens must be refused since they are not among the keys."""
 LAST_OF_KEYS: tuple[Pair, ...] = ("1,n", "n,past+n")
@@ -197,6 +200,8 @@ def _refused(scope: Scope) -> Iterable[Case]:
         inside = 1 if names or len(ends) > 1 else 0  # of two tokens the first is inside; fixed sizes may have one token
         for first in (*(own_end - inside for own_end in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+        if names and all(port.dtype == "int64" and not limits_of(port).ends for port in scope.position_ports):
+            yield case_of(scope, dict.fromkeys(names, SEVERAL), 0, first=UPPER_BIT, refused=True)
     if end is not None and scope.offset is not None:
         yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
     for port in scope.encoding.inputs:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 COUNTS = ("Range", "CumSum")
 """Operators that count: they make positions where no input gives them."""
 THROUGH = {
-    *("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs", "Clip", "Min", "Max", "Less", "GreaterOrEqual", "Where"),
+    *("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs", "Clip", "Min", "Max", "Where"),
+    *("Less", "Greater", "GreaterOrEqual", "Equal"),
     *("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Concat", "Transpose", "Flatten", "BitShift"),
 }
 """Operators that a position goes through on its way to a look-up."""

@@ -20,7 +20,8 @@ HALF, INT64 = 10, 7
 """The numbers of the dtypes float16 and int64."""
 TRIED = frozenset(
     {
-        *("Abs", "Add", "Cast", "Clip", "Concat", "CumSum", "Div", "Expand", "Floor", "Gather", "GatherElements"),
+        *("Abs", "Add", "Cast", "Clip", "Concat", "CumSum", "Div", "Equal", "Expand", "Floor", "Gather"),
+        "GatherElements",
         *(
             "Greater",
             "GreaterOrEqual",
