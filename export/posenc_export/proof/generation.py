@@ -256,13 +256,13 @@ def _encoded(encoder: Callee, prompts: Sequence[Sequence[int]]) -> dict[str, Arr
     """Return what an encoder makes of prompts, by the names that a decoder has for it."""
     ids, mask = padded(prompts, left=False)
     numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
-    return encoded(encoder, {"input_ids": ids, "attention_mask": mask, **numbers})
+    return encoded(encoder, {"input_ids": ids, **numbers}, mask)
 
 
-def encoded(encoder: Callee, given: Feeds) -> dict[str, Array]:
-    """Return what an encoder makes of its inputs, by the names that a decoder has for it; with a mask of tokens."""
-    outputs = encoder.call(_taken(encoder, given))
-    masks = {"encoder_attention_mask": given["attention_mask"]} if "attention_mask" in given else {}
+def encoded(encoder: Callee, given: Feeds, mask: Array | None = None) -> dict[str, Array]:
+    """Return what an encoder makes of its inputs, by the names that a decoder has for it, beside a mask of tokens."""
+    outputs = encoder.call(_taken(encoder, {**given, **({} if mask is None else {"attention_mask": mask})}))
+    masks = {} if mask is None else {"encoder_attention_mask": mask}
     return {"encoder_hidden_states": outputs["last_hidden_state"], **masks}
 
 

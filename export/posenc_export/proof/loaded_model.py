@@ -162,7 +162,7 @@ class LoadedModel:
         if sound is None:
             prompts, alone = self._prompts(given)
             ids, mask = padded(prompts, left=False)
-            return encoded(encoder, {TOKENS: ids, "attention_mask": mask}), alone
+            return encoded(encoder, {TOKENS: ids}, mask), alone
         features = np.asarray(given, numpy_dtype(sound.dtype))
         alone = features.ndim == len(sound.axes) - 1
         batch = features[None] if alone else features
