@@ -32,10 +32,10 @@ def clip(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, 0).masked_fill(index > end, end)
 
 
-def within(index: Tensor, far: int) -> Tensor:
-    """Return whole numbers of 0..far-1, and far - 1 for all others: a table that is shorter refuses them."""
-    part = index % far
-    return torch.where(part == index, part, far - 1)
+def within(index: Tensor, end: int) -> Tensor:
+    """Return whole numbers of 0..end-1, and `end` for all others: a table of so many rows refuses it."""
+    part = index % end
+    return torch.where(part == index, part, end)
 
 
 def following(keys: Tensor, start: Tensor, count: int, dtype: torch.dtype | None = None) -> Tensor:

@@ -51,8 +51,6 @@ LOW, MID, HIGH = 64, 512, 512
 """Positions of a block, and rows of the tables of digits of its number."""
 END = LOW * MID * HIGH
 """Angle addition holds every position below this: 2^24 = 16,777,216."""
-FAR = 2**30
-"""Positions that are not below it are moved beyond the end, to the last that is; in int32 as well."""
 DIGITS = ("low_sin", "low_cos", "mid_sin", "mid_cos", "high_sin", "high_cos")
 BY_BLOCK = (
     *("mid_sin", "mid_cos", "high_sin", "high_cos"),
@@ -105,7 +103,6 @@ class AngleAddition(nn.Module):
     block: Final[int] = LOW
     radix: Final[int] = MID
     end: Final[int] = END
-    far: Final[int] = FAR
     table_rows: Final[int]
     stored_blocks: Final[int]
     width: Final[int]
@@ -155,7 +152,7 @@ class AngleAddition(nn.Module):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         # Positions out of range are moved beyond the end first: then every quotient is a plain integer division.
-        positions = within(positions, self.far)
+        positions = within(positions, self.end)
         blocks = positions // self.block
         if self.stored_blocks > 1:
             blocks = blocks * (blocks - (self.stored_blocks - 1)).clamp(0, 1)  # 0 for all that the table has

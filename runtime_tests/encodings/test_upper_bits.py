@@ -25,7 +25,7 @@ def session(folder: Path, scheme: str, **parameters: object) -> onnxruntime.Infe
 def test_numbers_are_moved_as_wholes(position: int) -> None:
     at = torch.tensor([position, 5])
     assert clip(at, 10).tolist() == [10 if position > 0 else 0, 5]
-    assert within(at, 2**30).tolist() == [2**30 - 1, 5]
+    assert within(at, 10).tolist() == [10, 5]
 
 
 def test_a_position_is_refused_by_all_of_its_bits(tmp_path: Path) -> None:
