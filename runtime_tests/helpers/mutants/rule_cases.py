@@ -16,7 +16,8 @@ REPEATED = "how many keys beyond the farthest bucket are left out and repeated b
 COMPARED = "s = Shape<start = 0, end = 2>(x) m = Mul(s, c) y = Reshape(x, m)"
 COUNTED = "s = Shape(x) l = Squeeze(s) r = Range(z, l, o) c = Less(r, z) y = Where(c, e, r)"
 SENT = "int64 z = {0}, int64 o = {1}, int64 e = {8}"
-CLIPPED = "an index out of range for another one, after a Clip"
+MOVED = "an index out of range for another one, in the place of those"
+REST, REST_STORED = "m = Mod(x, d) c = Equal(m, x) y = Where(c, m, e)", "int64 d = {8}, int64 e = {8}"
 CLIP, CLIP_STORED = "c = Clip(x, l, e) y = Mod(c, f)", f"int64 l = {{-1}}, int64 e = {{8}}, int64 f = {{{2**30}}}"
 TWICE = CLIP.replace("y =", "m =") + " d = Less(x, z) y = Where(d, e, x)"
 ENDED, ENDED_STORED = "y = Slice(t, s, e, s)", "int64[2] t = {5, 6}, int64[1] s = {0}, int64[1] e = {2}"
@@ -78,13 +79,13 @@ CASES = [
     ),
     ("an index for negative positions, where they are counted from 0", COUNTED, SENT, constant("e", "8", "-8")),
     ("", COUNTED.replace("Range(z, l, o)", "Range(z, x, o)"), SENT, constant("e", "8", "-8")),
-    (CLIPPED, CLIP, CLIP_STORED, constant("l", "-1", "-2")),
-    ("", CLIP, CLIP_STORED, constant("l", "-1", "0")),
-    (CLIPPED, CLIP, CLIP_STORED, constant("e", "8", "9")),
-    ("", CLIP, CLIP_STORED, constant("e", "8", "7")),
-    (CLIPPED, CLIP, CLIP_STORED, constant("f", str(2**30), str(2**30 + 1))),
-    ("", CLIP, CLIP_STORED, constant("f", str(2**30), "9")),
-    ("", CLIP, CLIP_STORED.replace(str(2**30), "9"), constant("l", "-1", "-2")),
+    (MOVED, REST, REST_STORED, constant("d", "8", "9")),
+    ("", REST, REST_STORED, constant("d", "8", "7")),
+    ("", REST, REST_STORED, constant("d", "8", "-8")),
+    (MOVED, REST, REST_STORED, constant("e", "8", "9")),
+    ("", REST, REST_STORED, constant("e", "8", "7")),
+    ("", REST.replace("Equal(m, x)", "Less(m, x)"), REST_STORED, constant("e", "8", "9")),
+    ("", REST.replace("Mod(", "Mul("), REST_STORED, constant("d", "8", "9")),
     (
         "an index counted from the end",
         "y = Gather<axis = 0>(t, i)",

@@ -11,8 +11,6 @@ from posenc.ports import Array
 
 WHOLE = 1.5 * 2**52
 """What a float64 is added to, to be rounded."""
-FAR = 2**29
-"""A divisor that no index of a table comes near."""
 BEYOND = 2**31
 """An end of a slice beyond every length; below minus that, no index counts from the end of a table."""
 
@@ -101,24 +99,18 @@ def counted_from_zero(facts: Facts, use: Use, before: Array, after: Array) -> bo
     return "Range" in facts.made_of(compared) and not facts.reads_numbers(compared)
 
 
-@of_use("an index out of range for another one, after a Clip")
-def clipped_out_of_range(facts: Facts, use: Use, before: Array, after: Array) -> bool:
-    """Clip to -1..end, then Mod by a number far beyond it: other bounds, or another number, leave wrong ones wrong."""
-    if before.ndim or before.dtype.kind != "i":
+@of_use("an index out of range for another one, in the place of those")
+def moved_out_of_range(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """Where an index is not its own rest, the end stands: a larger divisor, or a larger end, keeps wrong ones out."""
+    if before.ndim or before.dtype.kind != "i" or int(after) < int(before):
         return False
     if use.sort == ("Mod", 1):
-        clips = facts.maker(use.node.input[0]) == "Clip"
-        return clips and min(int(before), int(after)) >= FAR
-    uses = facts.uses(use.node.output[0])
-    far = bool(uses) and all(u.sort == ("Mod", 0) and _at_least(facts, u.node.input[1], FAR) for u in uses)
-    below = use.sort == ("Clip", 1) and -FAR < 2 * int(after) < 0
-    return far and (below or (use.sort == ("Clip", 2) and int(after) >= int(before)))
-
-
-def _at_least(facts: Facts, name: str, least: int) -> bool:
-    """Whether a stored number is as large."""
-    stored = facts.stored.get(name)
-    return stored is not None and stored.size == 1 and int(stored.item()) >= least
+        return any(other.sort[0] == "Equal" for other in facts.uses(use.node.output[0]))
+    if use.sort != ("Where", 2) or facts.maker(use.node.input[0]) != "Equal":
+        return False
+    rests = [name for name in facts.makers[use.node.input[0]].input if facts.maker(name) == "Mod"]
+    divisors = [facts.stored.get(facts.makers[name].input[1]) for name in rests]
+    return any(one is not None and one.size == 1 and int(one.item()) <= int(before) for one in divisors)
 
 
 @of_use("half way between two whole numbers: the other one")
