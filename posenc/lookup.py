@@ -32,8 +32,11 @@ def clip(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, 0).masked_fill(index > end, end)
 
 
-def within(index: Tensor, end: int) -> Tensor:
-    """Return whole numbers of 0..end-1, and `end` for all others: a table of so many rows refuses it."""
+def within(index: Tensor, end: int, far: int = 2**30) -> Tensor:
+    """Return whole numbers of 0..end-1, and for others one that is no smaller: a table of so many rows refuses it."""
+    if index.dtype == torch.int32:
+        # int32 is clipped right, and WebGPU takes what comes of these two; -1 goes to far - 1
+        return index.clamp(-1, end) % far
     part = index % end
     return torch.where(part == index, part, end)
 

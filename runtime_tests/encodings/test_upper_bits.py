@@ -26,6 +26,7 @@ def test_numbers_are_moved_as_wholes(position: int) -> None:
     at = torch.tensor([position, 5])
     assert clip(at, 10).tolist() == [10 if position > 0 else 0, 5]
     assert within(at, 10).tolist() == [10, 5]
+    assert within(torch.tensor([-1, 5, 2**31 - 1], dtype=torch.int32), 10).tolist() == [2**30 - 1, 5, 10]
 
 
 def test_a_position_is_refused_by_all_of_its_bits(tmp_path: Path) -> None:
