@@ -22,7 +22,7 @@ struct DecoderPorts {
   bool in_place = false;
   int states = -1;       ///< states of an encoder, (texts, its tokens, features)
   int states_mask = -1;  ///< which of these count, (texts, its tokens)
-  std::vector<std::array<int, 2>> of_states;  ///< keys and values of these states, which the graph computes once
+  std::vector<std::array<int, 2>> of_states = {};  ///< keys and values of these states, which the graph computes once
 };
 
 /// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
