@@ -23,13 +23,18 @@ def inside(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, end)
 
 
-def clip(index: Tensor, end: int) -> Tensor:
-    """Return whole numbers moved into 0..end.
+def at_least(index: Tensor, least: int) -> Tensor:
+    """Return whole numbers, and `least` in the place of smaller ones.
 
-    Comparisons, and no clamp: the Clip, Max and Min of ONNX Runtime 1.31 compare the lower 32 bits of int64 alone where
-    the upper ones are equal, so that they leave 2^31 where it is.
+    It compares, and does not clamp: where the upper 32 bits of two int64 are equal, Clip, Max and Min of ONNX Runtime
+    1.31 compare the lower ones as signed numbers, and take 2^31 for less than 0.
     """
-    return index.masked_fill(index < 0, 0).masked_fill(index > end, end)
+    return index.masked_fill(index < least, least)
+
+
+def clip(index: Tensor, end: int) -> Tensor:
+    """Return whole numbers moved into 0..end, by comparisons as `at_least`."""
+    return at_least(index, 0).masked_fill(index > end, end)
 
 
 def within(index: Tensor, end: int, far: int = 2**30) -> Tensor:

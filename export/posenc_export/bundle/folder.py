@@ -11,6 +11,7 @@ from pathlib import Path
 
 from posenc.strict_json import parse
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.decoders import reads_prompts
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_listed, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
@@ -79,6 +80,10 @@ class Bundle:
         for name in self.manifest.parts:
             check_no_link(self.folder / name)
             yield Bundle.read(self.folder / name, self.trusted, part=True)
+
+    def encoder(self) -> Bundle | None:
+        """Return the bundle of the model's encoder; None where its prompts go into its one graph."""
+        return next((part for part in self.parts() if reads_prompts(part.manifest.inputs)), None)
 
     @contextmanager
     def native(self) -> Iterator[Bundle]:

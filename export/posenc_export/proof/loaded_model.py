@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
-from posenc_export.bundle.decoders import reads_prompts, states_in
+from posenc_export.bundle.decoders import states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
@@ -293,7 +293,7 @@ def load_model(folder: Path) -> LoadedModel:
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
-    part = next((part for part in bundle.parts() if reads_prompts(part.manifest.inputs)), None)
+    part = bundle.encoder()
     encoder = None if part is None else _encoder(part)
     reads = manifest.inputs if encoder is None else encoder.inputs
     end = next((limits_of(port).end for port in reads if port.name == TOKENS), 0)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.grid_rule import GridRule
+from posenc.lookup import at_least
 
 BEYOND = 2**31
 """Time steps of the grid behind the last one, in which all places lie that no grid has."""
@@ -137,15 +138,15 @@ class GridPositions(nn.Module):
         # (grids + 1, 3): behind the last grid there is one without an end, so that no list is empty
         given = torch.cat([grids, self.beyond])
         negative = (given < 0).long().sum()
-        given = _at_least(given, 0)
+        given = at_least(given, 0)
         sizes = torch.stack([given[:, 0] // time_merge, given[:, 1] // merge, given[:, 2] // merge], 1)
         counts = sizes[:, 0] * sizes[:, 1] * sizes[:, 2]
         ends = counts.cumsum(0)
         begins = ends - counts
-        number = _at_least(here.flatten().cumsum(0).view_as(here) - 1, 0)
+        number = at_least(here.flatten().cumsum(0).view_as(here) - 1, 0)
         which = (ends <= number.unsqueeze(-1)).sum(-1)
         # no size is 0, whatever went in: a division by 0 would end the process of a runtime
-        steps, rows, columns = _at_least(sizes, 1)[which].unbind(-1)
+        steps, rows, columns = at_least(sizes, 1)[which].unbind(-1)
         amiss = (here.sum() != begins[-1:]).long() + negative
         return which, steps, rows, columns, number - begins[which], amiss
 
@@ -169,14 +170,6 @@ class GridPositions(nn.Module):
         shifts = here * torch.stack([time, within // columns, within % columns])
         last = ((place + 1) % block == 0).long()
         return _Pictures(here, shifts, here * last * room, here * (place % block == 0).long(), amiss)
-
-
-def _at_least(numbers: Tensor, least: int) -> Tensor:
-    """Return numbers, and `least` in the place of smaller ones.
-
-    ONNX Runtime's Clip compares int64 by their lower 32 bits (1.31.1): it takes 2**31 for a number below 0.
-    """
-    return torch.where(numbers < least, least, numbers)
 
 
 def _refused(none: Tensor, amiss: Tensor) -> Tensor:

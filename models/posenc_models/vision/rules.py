@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -47,15 +47,15 @@ class OwnPositions:
         from torch import nn
 
         beside = vars(sys.modules[architecture.__module__]).values()
-        owners = [one for one in (architecture, *beside) if isinstance(one, type) and hasattr(one, METHOD)]
-        if not owners:
+        owner = _owner((architecture, *beside))
+        if owner is None:
             return None
-        bare: Any = object.__new__(owners[0])
+        bare: Any = object.__new__(owner)
         nn.Module.__init__(bare)
         bare.config = config
         # thinkers of several models keep it beside their config
         bare.spatial_merge_size = getattr(config.vision_config, "spatial_merge_size", None)
-        return cls(owners[0].__name__, getattr(bare, METHOD))
+        return cls(owner.__name__, getattr(bare, METHOD))
 
     def __call__(self, rule: GridRule, prompts: Prompts) -> tuple[Integers, Integers]:
         """Return the model's positions (3, batch, seq) and deltas (batch, 1) of prompts; it raises what it likes."""
@@ -93,9 +93,13 @@ def own_positions(config: Any) -> OwnPositions | None:
         if (architecture := getattr(transformers, name, None)) is not None:
             return OwnPositions.of(architecture, config)
     kind = type(config).__module__.replace("configuration_", "modeling_")
-    beside = vars(importlib.import_module(kind)).values()
-    owners = [one for one in beside if isinstance(one, type) and hasattr(one, METHOD)]
-    return OwnPositions.of(owners[0], config) if owners else None
+    owner = _owner(vars(importlib.import_module(kind)).values())
+    return None if owner is None else OwnPositions.of(owner, config)
+
+
+def _owner(objects: Iterable[object]) -> type | None:
+    """Return the first class among some objects that counts positions; None where there is none."""
+    return next((one for one in objects if isinstance(one, type) and hasattr(one, METHOD)), None)
 
 
 def rule_of(config: Any, asked: int = ASKED) -> tuple[GridRule, OwnPositions]:

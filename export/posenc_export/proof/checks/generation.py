@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from posenc_export.bundle.decoders import reads_prompts
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import BadInput
 from posenc_export.common.names import first_few
@@ -55,8 +54,7 @@ def _writer(context: Context) -> TokenWriter:
     """
     runner, runtime = context.loaded
     decoder = Callee(runner.run, context.manifest.inputs)
-    parts = Bundle(context.folder, context.manifest, context.trusted).parts()
-    part = next((part for part in parts if reads_prompts(part.manifest.inputs)), None)
+    part = Bundle(context.folder, context.manifest, context.trusted).encoder()
     if part is None:
         return TokenWriter(decoder)
     artifact = part.manifest.artifact(context.artifact.format)

@@ -23,8 +23,8 @@ TOO_LARGE = "too large to make here"
 MAX_TOKENS = 2**14
 """Tokens of a call beyond max_len, at most: counted from 0, a position far out takes as many tokens."""
 UPPER_BIT, SEVERAL = 2**31, 8
-"""A position that kernels may take for a negative one, and as many tokens as they take at once: Clip, Max and Min of
-ONNX Runtime 1.31 compare the lower 32 bits of int64 alone where the upper ones are equal."""
+"""A position that kernels may take for a small one (see `posenc.lookup.at_least`), and as many tokens as they take at
+once."""
 KEYS = 4
 """Keys of a call whose tokens must be refused since they are not among the keys."""
 LAST_OF_KEYS: tuple[Pair, ...] = ("1,n", "n,past+n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from posenc.ports import Port, axes_of
+from posenc_export.bundle.decoders import PAST, remembered
+from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation, Manifest
 from posenc_export.common.arrays import FLOATS
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
@@ -12,13 +14,11 @@ from posenc_export.write.cpp.names import braced, qualified_type, spelled
 
 PORTS = ("input_ids", "attention_mask", "position_ids")
 LOGITS = "logits"
-ENCODER = "encoder_model"
-"""The folder of the bundle of an encoder."""
 STATES = ("encoder_hidden_states", "encoder_attention_mask")
 OF_STATES = ".encoder."
 """What stands in the name of a cache of keys and values of an encoder's states."""
-BEFORE, AFTER = "past_key_values.", "present."
-"""The names that whole models have for these: a part of the cache is the input that its output becomes."""
+PRESENT = "present."
+"""What the names begin with of outputs that hold what layers remember: each is the input of the next call."""
 
 
 def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mapping[str, str] | None = None) -> str:
@@ -31,10 +31,9 @@ def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mappi
     """
     number = {port.name: i for i, port in enumerate(inputs)}
     of_output = {port.name: i for i, port in enumerate(outputs)}
-    caches_in = [name for name in number if name.startswith(BEFORE)]
-    of_cache = {name.replace(BEFORE, AFTER): name for name in caches_in}
-    in_place = bool(of_cache) and all((caches or {}).get(after) == before for after, before in of_cache.items())
-    pairs = {name: braced(number[name], of_output[name.replace(BEFORE, AFTER)]) for name in caches_in}
+    of_cache = {port.name: port.name.replace(PAST, PRESENT) for port in remembered(inputs)}
+    in_place = bool(of_cache) and all((caches or {}).get(after) == before for before, after in of_cache.items())
+    pairs = {before: braced(number[before], of_output[after]) for before, after in of_cache.items()}
     own = braced(*(pair for name, pair in pairs.items() if OF_STATES not in name))
     fields = [*(number.get(name, -1) for name in PORTS), of_output[LOGITS], own]
     if STATES[0] in number:
@@ -45,17 +44,19 @@ def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mappi
     return f"DecoderPorts{braced(*fields)}"
 
 
-def generation_source(manifest: Manifest, name: str, encoder: Manifest | None = None) -> str:
+def generation_source(manifest: Manifest, name: str, encoder: Bundle | None = None) -> str:
     """Return the text of generation.cpp: prompts, and the tokens that the model writes behind them.
 
     Args:
         manifest: That of the model, or of its decoder.
         name: The name of its class's namespace.
-        encoder: That of the encoder that reads the prompts.
+        encoder: The bundle of the encoder that reads the prompts.
     """
     texts = ",\n".join(f"      {_generation(one)}" for one in manifest.generations)
-    begin = filled("generation_prompts.cpp", BUNDLE_TEMPLATES) if encoder is None else _encoded(manifest, name, encoder)
-    include = "" if encoder is None else f'#include "{part_name(name, ENCODER)}.hpp"\n'
+    begin, include = filled("generation_prompts.cpp", BUNDLE_TEMPLATES), ""
+    if encoder is not None:
+        of_encoder = part_name(name, encoder.folder.name)
+        begin, include = _encoded(manifest, of_encoder, encoder.manifest), f'#include "{of_encoder}.hpp"\n'
     return filled("generation.cpp", BUNDLE_TEMPLATES, name=name, generations=texts, begin=begin, include=include)
 
 
@@ -65,7 +66,13 @@ def part_name(name: str, part: str) -> str:
 
 
 def _encoded(manifest: Manifest, name: str, encoder: Manifest) -> str:
-    """Return the function with which a decoder begins behind an encoder of tokens, or of sounds."""
+    """Return the function with which a decoder begins behind an encoder of tokens, or of sounds.
+
+    Args:
+        manifest: That of the decoder.
+        name: The name of the encoder's class.
+        encoder: The manifest of the encoder.
+    """
     batch = next(axis.name for axis in axes_of(encoder.inputs) if axis.kind == "batch")
     lengths = [axis.name for axis in axes_of(encoder.inputs) if axis.is_length]
     sounds = [port for port in encoder.inputs if port.dtype in FLOATS]
@@ -78,7 +85,7 @@ def _encoded(manifest: Manifest, name: str, encoder: Manifest) -> str:
     return filled(
         "generation_encoded.cpp",
         BUNDLE_TEMPLATES,
-        encoder=part_name(name, ENCODER),
+        encoder=name,
         prompts=prompts,
         element=qualified_type(states),
         arguments=", ".join(by_name[port.name] for port in encoder.inputs),

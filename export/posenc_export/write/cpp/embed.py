@@ -20,7 +20,7 @@ from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.common.errors import BadInput
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, FOLDER, filled
-from posenc_export.write.cpp.decoders import ENCODER, generation_source, writes_in_cpp
+from posenc_export.write.cpp.decoders import generation_source, writes_in_cpp
 from posenc_export.write.cpp.example import example
 from posenc_export.write.cpp.golden_cases import golden_source
 from posenc_export.write.cpp.model_class import model_header, title
@@ -90,8 +90,8 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str]
         "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
         "test/golden.cpp": golden_source(replace(manifest, cases=cases), arrays, uses),
     }
-    encoder = next((part.manifest for part in bundle.parts() if part.folder.name == ENCODER), None)
-    if manifest.generations and (encoder is None or writes_in_cpp(encoder)):
+    encoder = bundle.encoder()
+    if manifest.generations and (encoder is None or writes_in_cpp(encoder.manifest)):
         texts["test/generation.cpp"] = generation_source(manifest, name, encoder)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")

@@ -380,7 +380,7 @@ struct Decoder::Impl {
                    std::to_string(states_shape[0]) + " prompts, got " + std::to_string(texts));
   }
 
-  /// Take states of an encoder, which have been checked by their port: nothing changes before there is memory for them.
+  /// Take states of an encoder: nothing changes unless they fit, and there is memory for them.
   Status attend(const View& given, Span<const std::int64_t> mask_of_states) {
     if (ports.states < 0) return refused("this model has no encoder: begin with a prompt");
     const auto& port = session->inputs()[unsigned_of(ports.states)];

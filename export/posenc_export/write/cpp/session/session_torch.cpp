@@ -18,8 +18,8 @@ namespace posenc {
 inline namespace POSENC_VERSION {
 namespace {
 
-/// What libtorch said, as a status: of memory that it did not find, or of a kind. Where a tensor finds
-/// none it has one of the first two texts, by release and system; TorchScript hands them on as errors of its own.
+/// What libtorch said, as a status: of `kind`, or of memory if the text says so. Releases and systems differ in the words
+/// for a tensor without memory, and TorchScript hands these words on in errors of its own.
 Status status_of(ErrorKind kind, std::string text) {
   for (const auto* words : {"can't allocate memory", "not enough memory", "bad_alloc"}) {
     if (text.find(words) != std::string::npos) kind = ErrorKind::memory;

@@ -44,10 +44,10 @@ class POSENC_API Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  /// Have as many texts as `states` has rows attend to the states of an encoder, (texts, its tokens, features), before their
-  /// prompts are read; `mask` is 1 for the tokens of the encoder that count, else 0, (texts, its tokens): all do where there
-  /// is none. They are copied, and stay until the next call of this; tokens that were read are forgotten. For a graph of an
-  /// encoder and a decoder alone.
+  /// Take the states of an encoder, (texts, its tokens, features): each text attends to one row. `mask`, (texts, its tokens),
+  /// is 1 for each token of the encoder that counts, else 0; without a mask all count. Call it before the first prompt. The
+  /// states are copied, and stay until the next call of this; texts that were read are forgotten. Refused where the graph
+  /// belongs to no encoder.
   Status try_attend(const View& states, Span<const std::int64_t> mask = {}) noexcept;
   /// Read tokens of one text: a prompt, or what somebody says after the model has written. They go through the graph in
   /// parts of `part` tokens at most, so that the logits of a long prompt take no more memory.
