@@ -37,7 +37,7 @@ def clip(index: Tensor, end: int) -> Tensor:
     return at_least(index, 0).masked_fill(index > end, end)
 
 
-def within(index: Tensor, end: int, far: int = 2**30) -> Tensor:
+def index_or_end(index: Tensor, end: int, far: int = 2**30) -> Tensor:
     """Return whole numbers of 0..end-1, and for others one that is no smaller: a table of so many rows refuses it."""
     if index.dtype == torch.int32:
         # int32 is clipped right, and WebGPU takes what comes of these two; -1 goes to far - 1

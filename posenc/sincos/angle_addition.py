@@ -40,7 +40,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
-from posenc.lookup import check_length, check_width, take, within
+from posenc.lookup import check_length, check_width, index_or_end, take
 from posenc.ports import Floats
 from posenc.sincos.direct import reduced_error
 from posenc.sincos.rows import arrange, float64_error, largest_angle, layout_of, waves
@@ -152,7 +152,7 @@ class AngleAddition(nn.Module):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         # Positions out of range are moved beyond the end first: then every quotient is a plain integer division.
-        positions = within(positions, self.end)
+        positions = index_or_end(positions, self.end)
         blocks = positions // self.block
         if self.stored_blocks > 1:
             blocks = blocks * (blocks - (self.stored_blocks - 1)).clamp(0, 1)  # 0 for all that the table has

@@ -9,7 +9,7 @@ import torch
 
 import posenc
 import posenc_export
-from posenc.lookup import clip, within
+from posenc.lookup import clip, index_or_end
 from posenc_export.proof.planning.plan import SEVERAL
 
 BEYOND = (2**31, 2**31 + 7, 2**32 - 1, 2**32 + 7, 2**62, -1, -(2**31) - 1, -(2**32) + 2, -(2**63))
@@ -25,8 +25,8 @@ def session(folder: Path, scheme: str, **parameters: object) -> onnxruntime.Infe
 def test_numbers_are_moved_as_wholes(position: int) -> None:
     at = torch.tensor([position, 5])
     assert clip(at, 10).tolist() == [10 if position > 0 else 0, 5]
-    assert within(at, 10).tolist() == [10, 5]
-    assert within(torch.tensor([-1, 5, 2**31 - 1], dtype=torch.int32), 10).tolist() == [2**30 - 1, 5, 10]
+    assert index_or_end(at, 10).tolist() == [10, 5]
+    assert index_or_end(torch.tensor([-1, 5, 2**31 - 1], dtype=torch.int32), 10).tolist() == [2**30 - 1, 5, 10]
 
 
 def test_a_position_is_refused_by_all_of_its_bits(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from posenc_export.proof.exporter.request import request_for
 from posenc_export.proof.exporter.write import write_formats
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.prompt_positions import prompt_positions
-from posenc_models.vision import GridRule, Prompts, Sizes, drawn
+from posenc_models.vision import GridRule, Prompts, Sizes, random_prompts
 
 OF_THINKERS = {"vision_start_token_id": 151652, "vision_end_token_id": 151653}
 """Keys that config.json of these models has, and their classes do not declare."""
@@ -68,7 +68,9 @@ def many(rule: GridRule, count: int, past: int = 1, seed: int = 0) -> list[Promp
     """Return batches of prompts at random: to 3 texts, 5 images and 3 videos, with fewer than `past` tokens before."""
     rng = np.random.default_rng(seed)
     bounds = ((1, 4), (1, 120), (0, 6), (0, 4), (0, past))
-    return [drawn(rule, Sizes(*(int(rng.integers(low, high)) for low, high in bounds)), rng) for _ in range(count)]
+    return [
+        random_prompts(rule, Sizes(*(int(rng.integers(low, high)) for low, high in bounds)), rng) for _ in range(count)
+    ]
 
 
 def written(rule: GridRule, folder: Path) -> Path:

@@ -70,11 +70,11 @@ def mask_of_keys(ports: Sequence[Port]) -> Port | None:
     return whole[0] if len(whole) == 1 else None
 
 
-def remembered(inputs: Sequence[Port]) -> list[Port]:
+def memory_ports(inputs: Sequence[Port]) -> list[Port]:
     """Return the inputs of a decoder that hold what its layers remember: keys, values and states."""
     return [port for port in inputs if port.name.startswith(PAST)]
 
 
 def states_in(inputs: Sequence[Port]) -> list[str]:
     """Return the names of inputs that are states: a call replaces them, and they hold no token by itself."""
-    return [port.name for port in remembered(inputs) if not port.lengths]
+    return [port.name for port in memory_ports(inputs) if not port.lengths]

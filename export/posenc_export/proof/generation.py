@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc.encoding import eps
 from posenc.ports import Array, Feeds, Port
-from posenc_export.bundle.decoders import remembered
+from posenc_export.bundle.decoders import memory_ports
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 
@@ -215,10 +215,10 @@ def steps_from(decoder: Callee, first: FirstCall, rows: Sequence[Sequence[int]],
 def _first_call(writer: TokenWriter, generation: Generation) -> FirstCall:
     if writer.encoder is None:
         return FirstCall(*padded(generation.prompts, left=True))
-    return behind(_encoded(writer.encoder, generation.prompts), generation.begins)
+    return first_call_behind(_encoded(writer.encoder, generation.prompts), generation.begins)
 
 
-def behind(states: Mapping[str, Array], begins: Sequence[int]) -> FirstCall:
+def first_call_behind(states: Mapping[str, Array], begins: Sequence[int]) -> FirstCall:
     """Return the first call of a decoder behind what an encoder made: each text begins with the same tokens."""
     ids = np.tile(np.array(begins, np.int64), (len(states["encoder_hidden_states"]), 1))
     return FirstCall(ids, np.ones_like(ids), states)
@@ -256,10 +256,10 @@ def _encoded(encoder: Callee, prompts: Sequence[Sequence[int]]) -> dict[str, Arr
     """Return what an encoder makes of prompts, by the names that a decoder has for it."""
     ids, mask = padded(prompts, left=False)
     numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
-    return encoded(encoder, {"input_ids": ids, **numbers}, mask)
+    return encoder_states(encoder, {"input_ids": ids, **numbers}, mask)
 
 
-def encoded(encoder: Callee, given: Feeds, mask: Array | None = None) -> dict[str, Array]:
+def encoder_states(encoder: Callee, given: Feeds, mask: Array | None = None) -> dict[str, Array]:
     """Return what an encoder makes of its inputs, by the names that a decoder has for it, beside a mask of tokens."""
     outputs = encoder.call(_taken(encoder, {**given, **({} if mask is None else {"attention_mask": mask})}))
     masks = {} if mask is None else {"encoder_attention_mask": mask}
@@ -283,5 +283,5 @@ def empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
     """Return what layers remember before the first token, by the names of their inputs: caches of none, states of 0."""
     return {
         port.name: np.zeros([batch, *(axis.size or 0 for axis in port.axes[1:])], numpy_dtype(port.dtype))
-        for port in remembered(inputs)
+        for port in memory_ports(inputs)
     }

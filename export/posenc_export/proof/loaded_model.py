@@ -21,9 +21,9 @@ from posenc_export.proof.generation import (
     Call,
     Callee,
     FirstCall,
-    behind,
     empty_caches,
-    encoded,
+    encoder_states,
+    first_call_behind,
     padded,
     presents,
     read_tokens,
@@ -98,7 +98,7 @@ class LoadedModel:
             first = FirstCall(*padded(prompts, left=True))
         else:
             states, alone = self._encoded(self.encoder, ids)
-            first = behind(states, self.begins)
+            first = first_call_behind(states, self.begins)
         rows: list[list[int]] = [[] for _ in first.ids]
         for logits in steps_from(self._callee(), first, rows, max_new_tokens):
             for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
@@ -162,7 +162,7 @@ class LoadedModel:
         if sound is None:
             prompts, alone = self._prompts(given)
             ids, mask = padded(prompts, left=False)
-            return encoded(encoder, {TOKENS: ids}, mask), alone
+            return encoder_states(encoder, {TOKENS: ids}, mask), alone
         features = np.asarray(given, numpy_dtype(sound.dtype))
         alone = features.ndim == len(sound.axes) - 1
         batch = features[None] if alone else features
@@ -173,7 +173,7 @@ class LoadedModel:
         if not fits or not batch.size:
             expected = ", ".join(map(str, sound.axes[1:]))
             raise ValueError(f"{sound.name} must be ({expected}), or a batch of these, got the shape {features.shape}")
-        return encoded(encoder, {sound.name: batch}), alone
+        return encoder_states(encoder, {sound.name: batch}), alone
 
     @staticmethod
     def _feed(port: Port, ids: Array, mask: Array) -> Array:

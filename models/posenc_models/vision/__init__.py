@@ -5,14 +5,14 @@
 >>> positions[:, 0].tolist(), rope_deltas.tolist()
 ([[0, 1, 2, 2, 4], [0, 1, 2, 2, 4], [0, 1, 2, 3, 4]], [[0]])
 
-`counted` has the function, `modules` the same without a loop, which is exported. `rules` finds the rule of a model:
+`reference` has the function, `modules` the same without a loop, which is exported. `rules` finds the rule of a model:
 its config says the ids, and its own code is asked for the rest. `prompts` draws prompts to try both with. Nothing here
 needs torch or transformers before `modules`, and before a model's code is asked.
 """
 
 from posenc.grid_rule import GridRule
-from posenc_models.vision.counted import grid_positions, kinds_of
-from posenc_models.vision.prompts import Prompts, Sizes, drawn, with_fault
+from posenc_models.vision.prompts import Prompts, Sizes, random_prompts, with_fault
+from posenc_models.vision.reference import grid_positions, kinds_of
 from posenc_models.vision.rules import ASKED, OwnPositions, own_positions, rule_of
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "OwnPositions",
     "Prompts",
     "Sizes",
-    "drawn",
     "grid_positions",
     "kinds_of",
     "own_positions",
+    "random_prompts",
     "rule_of",
     "with_fault",
 ]

@@ -14,7 +14,7 @@ BEYOND = 2**31
 """Time steps of the grid behind the last one, in which all places lie that no grid has."""
 
 
-class _Pictures(NamedTuple):
+class _PlaceShifts(NamedTuple):
     """What the places of images, or of videos, do to positions; (batch, seq), 0 where there is none.
 
     Attributes:
@@ -32,9 +32,9 @@ class _Pictures(NamedTuple):
     first: Tensor
     amiss: Tensor
 
-    def beside(self, other: _Pictures) -> _Pictures:
+    def beside(self, other: _PlaceShifts) -> _PlaceShifts:
         """Return both, where no place belongs to both."""
-        return _Pictures(
+        return _PlaceShifts(
             self.here + other.here,
             self.shifts + other.shifts,
             self.added + other.added,
@@ -114,13 +114,13 @@ class GridPositions(nn.Module):
             image, video = image - frames, video + frames
         return image, video
 
-    def _images(self, here: Tensor, grids: Tensor) -> _Pictures:
+    def _images(self, here: Tensor, grids: Tensor) -> _PlaceShifts:
         """Return what images do to positions: (batch, seq) of 1 and 0, (images, 3)."""
         _, steps, rows, columns, place, amiss = self._places(here, grids, 1)
         time = place // (rows * columns) * self.rule.image_step
         return self._blocks(here, (time, rows, columns), place, steps * rows * columns, amiss)
 
-    def _videos(self, here: Tensor, grids: Tensor, seconds: Tensor | None) -> _Pictures:
+    def _videos(self, here: Tensor, grids: Tensor, seconds: Tensor | None) -> _PlaceShifts:
         """Return what videos do to positions: (batch, seq) of 1 and 0, (videos, 3), (videos,)."""
         which, steps, rows, columns, place, amiss = self._places(here, grids, self.rule.time_merge)
         frame = rows * columns
@@ -160,7 +160,7 @@ class GridPositions(nn.Module):
 
     def _blocks(
         self, here: Tensor, sizes: tuple[Tensor, Tensor, Tensor], place: Tensor, block: Tensor, amiss: Tensor
-    ) -> _Pictures:
+    ) -> _PlaceShifts:
         """Return what places do to positions: their time, the rows and columns of their grids, and places a block."""
         time, rows, columns = sizes
         within = place % (rows * columns)
@@ -169,7 +169,7 @@ class GridPositions(nn.Module):
             room = torch.maximum(room, time + 1)
         shifts = here * torch.stack([time, within // columns, within % columns])
         last = ((place + 1) % block == 0).long()
-        return _Pictures(here, shifts, here * last * room, here * (place % block == 0).long(), amiss)
+        return _PlaceShifts(here, shifts, here * last * room, here * (place % block == 0).long(), amiss)
 
 
 def _refused(none: Tensor, amiss: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc.grid_rule import GridRule
 from posenc.ports import Array, Integers
-from posenc_models.vision.counted import IMAGE, VIDEO
+from posenc_models.vision.reference import IMAGE, VIDEO
 
 IDS = 1000
 """Ids of text are below this, where the rule's own are not."""
@@ -51,7 +51,7 @@ class Sizes:
     past: int = 0
 
 
-def drawn(rule: GridRule, sizes: Sizes, rng: np.random.Generator) -> Prompts:
+def random_prompts(rule: GridRule, sizes: Sizes, rng: np.random.Generator) -> Prompts:
     """Return prompts at random: texts of unlike lengths, with padding on the left, on the right, amid them or nowhere.
 
     Every token of a text may be one of a picture; between two pictures, and two frames of a video, there is text.

@@ -13,8 +13,8 @@ import numpy as np
 
 from posenc.grid_rule import GridRule
 from posenc.ports import Integers
-from posenc_models.vision.counted import grid_positions, kinds_of
-from posenc_models.vision.prompts import Prompts, Sizes, drawn
+from posenc_models.vision.prompts import Prompts, Sizes, random_prompts
+from posenc_models.vision.reference import grid_positions, kinds_of
 
 ASKED = 40
 """Prompts at random in which a rule must give what the model's own code gives."""
@@ -161,7 +161,7 @@ def _difference(rule: GridRule, own: OwnPositions, asked: int) -> str:
     rng = np.random.default_rng(54)
     for _ in range(asked):
         sizes = Sizes(*(int(rng.integers(low, high)) for low, high in ((1, 4), (8, 70), (0, 4), (0, 4))))
-        prompts = drawn(rule, sizes, rng)
+        prompts = random_prompts(rule, sizes, rng)
         ours = grid_positions(
             rule,
             prompts.input_ids,

@@ -25,7 +25,7 @@ ARRAYS = {
 
 def _feed(carries: Prompt, port: Port, shape: Shape, call: PlannedCall, rng: Random) -> Array:
     """Return a part of a prompt at random, which is the same for all of its parts; or of one that must be refused."""
-    from posenc_models.vision import Sizes, drawn, with_fault
+    from posenc_models.vision import Sizes, random_prompts, with_fault
 
     # the generator has given numbers to other ports, and its seed is that of the call
     again = np.random.default_rng(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ def _feed(carries: Prompt, port: Port, shape: Shape, call: PlannedCall, rng: Ran
     batch, seq, images, past = (call.sizes[name] for name in (carries.batch, carries.seq, carries.images, carries.past))
     sizes = Sizes(batch, seq, images, videos, past)
     rule = _rule(carries)
-    prompts = drawn(rule, sizes, again)
+    prompts = random_prompts(rule, sizes, again)
     part: Array = getattr(with_fault(prompts, rule, call.first) if call.refused else prompts, ARRAYS[carries.part])
     return part
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from posenc.ports import Port, axes_of
-from posenc_export.bundle.decoders import PAST, remembered
+from posenc_export.bundle.decoders import PAST, memory_ports
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation, Manifest
 from posenc_export.common.arrays import FLOATS
@@ -31,7 +31,7 @@ def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mappi
     """
     number = {port.name: i for i, port in enumerate(inputs)}
     of_output = {port.name: i for i, port in enumerate(outputs)}
-    of_cache = {port.name: port.name.replace(PAST, PRESENT) for port in remembered(inputs)}
+    of_cache = {port.name: port.name.replace(PAST, PRESENT) for port in memory_ports(inputs)}
     in_place = bool(of_cache) and all((caches or {}).get(after) == before for before, after in of_cache.items())
     pairs = {before: braced(number[before], of_output[after]) for before, after in of_cache.items()}
     own = braced(*(pair for name, pair in pairs.items() if OF_STATES not in name))
