@@ -1,0 +1,89 @@
+"""What each layer of a model remembers, asked of the cache that a call of two tokens gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posenc_models.whole.loading import quiet
+from posenc_models.whole.memories import Memory, memories_of
+from posenc_models.whole.port_texts import config_of
+from posenc_models.whole.trials import failure_line
+
+CACHES = ("past_key_values", "cache_params")
+"""What models call the cache that they take, and give."""
+
+
+def remembered(model: Any, *, behind_encoder: bool) -> tuple[tuple[tuple[Memory, ...], ...], str]:
+    """Return what each layer remembers of two tokens, and the name of the cache; raise ValueError where it is unknown.
+
+    Of a decoder behind an encoder, the layers of two states of the encoder follow, by turns.
+    """
+    import torch
+
+    from posenc_models.whole.modules import cache_of, layers_of, states_of_encoder
+
+    def call(**named: object) -> tuple[list[Any], str]:
+        """Return the layers of the cache of a call, and the cache's name."""
+        try:
+            with torch.no_grad(), quiet():
+                output = model(**named, use_cache=True)
+        except Exception as error:  # a model of a stranger's config raises what comes
+            raise ValueError(failure_line(model, error, [*named], cached=True)) from error
+        found = ((layers_of(getattr(output, name, None)), name) for name in CACHES)
+        return next(((layers, name) for layers, name in found if layers), ([], ""))
+
+    ids = torch.zeros((1, 2), dtype=torch.int64)
+    if behind_encoder:
+        states = torch.zeros(1, 2, config_of(model)["hidden_size"], dtype=model.dtype)
+        layers, cache = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
+    else:
+        layers, cache = call(input_ids=ids)
+    if not layers:
+        encodes = ", as is_decoder is false in its config" * (getattr(model.config, "is_decoder", None) is False)
+        raise ValueError(
+            f"{type(model).__name__} caches no keys and values{encodes}: --model takes models whose layers have a "
+            "cache of transformers"
+        )
+    known = _memories(model, layers)
+    if behind_encoder or any(not memory.grows for memories in known for memory in memories):
+        return known, cache
+    # the graph gives each layer its keys and values in a plain cache, which knows nothing of windows
+    layers, cache = call(input_ids=ids, past_key_values=cache_of(()))
+    return _memories(model, layers), cache
+
+
+def _memories(model: Any, layers: Sequence[Any]) -> tuple[tuple[Memory, ...], ...]:
+    """Return what each layer of the cache of a call of two tokens remembers."""
+    found = []
+    for number, layer in enumerate(layers):
+        try:
+            found.append(memories_of(layer, 2))
+        except ValueError as error:
+            raise ValueError(
+                f"{type(model).__name__}: layer {number} caches {error}: --model takes models whose layers cache keys "
+                "and values of each token, states of convolutions and recurrences, and nothing else"
+            ) from error
+    return tuple(found)
+
+
+def begin_token(model: Any) -> int:
+    """Return the token with which a decoder begins; where none is said, that which begins a text, as in `generate`."""
+    names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
+    said = [getattr(config, name, None) for name in names for config in configs]
+    return next((token for token in said if isinstance(token, int)), 0)
+
+
+def notes_of_growth(said: Mapping[str, Any]) -> list[str]:
+    """Return a line on texts that grow past where frequencies change at once: cached keys keep the earlier ones."""
+    from posenc.rope_types import ROPE_TYPES
+
+    rope = said.get("rope_parameters") or {}
+    name = rope.get("rope_type")
+    if name not in ROPE_TYPES.names() or not ROPE_TYPES[name].by_length or ROPE_TYPES[name].in_graph:
+        return []
+    edge = rope.get(ROPE_TYPES[name].by_length) or said.get(ROPE_TYPES[name].by_length)
+    return [
+        f"{name} turns a call that goes beyond {edge} tokens by other frequencies: where a text grows past them, "
+        "give all of it again with an empty cache, as generate does"
+    ]
