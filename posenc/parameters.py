@@ -1,8 +1,8 @@
 """Typed keyword parameters of a function: described by its signature and docstring, checked as values, read from text.
 
 A parameter's type is its annotation: int, float, bool, str, None, unions of them, `tuple[int, ...]`, a Literal, or
-`Annotated[str, REGISTRY]` for a name in a registry. `**more: Annotated[Value, describe]` stands for the parameters that
-`describe()` returns.
+`Annotated[str, REGISTRY]` for a name in a registry. `Annotated[int, at_least(1)]` says which numbers it may have.
+`**more: Annotated[Value, describe]` stands for the parameters that `describe()` returns.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from posenc.ranges import Range
 from posenc.registry import Registry, did_you_mean
 from posenc.spec import Spec
 
@@ -33,12 +34,14 @@ class Parameter:
 
     Args:
         default: REQUIRED without one; ABSENT if the parameter is not passed on unless it is given.
+        range: the numbers that it may have; None for all.
     """
 
     name: str
     type: object
     default: object = REQUIRED
     help: str = ""
+    range: Range | None = None
 
     @property
     def type_name(self) -> str:
@@ -69,7 +72,8 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD and get_origin(hint) is Annotated:
             described |= get_args(hint)[1]()
         elif parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) and hint is not Spec:
-            described[name] = Parameter(name, hint, parameter.default, texts.get(name, ""))
+            kind, allowed = _kind_and_range(hint)
+            described[name] = Parameter(name, kind, parameter.default, texts.get(name, ""), allowed)
     return described
 
 
@@ -103,6 +107,13 @@ def _hints(function: Callable[..., object]) -> dict[str, object]:
         return {}
 
 
+def _kind_and_range(hint: object) -> tuple[object, Range | None]:
+    """Return an annotation without its range, and the range."""
+    if get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Range):
+        return get_args(hint)
+    return hint, None
+
+
 # ---- checked ---------------------------------------------------------------------------------------------------------
 
 
@@ -110,7 +121,7 @@ def check(values: Mapping[str, object], known: Mapping[str, Parameter], owner: s
     """Return keyword arguments converted to their annotations.
 
     Whole floats fit int, and lists fit tuples; true and false are not numbers.
-    Raises ValueError, in one line, for an unknown name and for a value of another type.
+    Raises ValueError, in one line, for an unknown name and for a value of another type or out of its range.
     """
     _check_names(values, known, owner)
     return {name: fit(known[name], value) for name, value in values.items()}
@@ -131,12 +142,21 @@ def fit(parameter: Parameter, value: object) -> object:
 def _first_that_fits(parameter: Parameter, value: Any, read: Callable[[Any, object], object]) -> object:
     for kind in _alternatives(parameter.type):
         try:
-            return read(value, kind)
+            found = read(value, kind)
         except ValueError:
             continue
+        _check_range(parameter, found)
+        return found
     is_large = isinstance(value, int) and abs(value) > LARGEST
     span = f" from {-LARGEST} to {LARGEST - 1}" if is_large else ""
     raise ValueError(f"{parameter.name} must be {parameter.type_name}{span}, got {value!r}")
+
+
+def _check_range(parameter: Parameter, value: object) -> None:
+    """Raise ValueError where a number, or one of a list, is not in a parameter's range."""
+    for number in value if isinstance(value, tuple) else (value,):
+        if parameter.range is not None and isinstance(number, (int, float)) and not isinstance(number, bool):
+            parameter.range.check(**{parameter.name: number})
 
 
 def _check_names(names: Iterable[str], known: Mapping[str, Parameter], owner: str) -> None:

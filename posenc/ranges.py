@@ -1,24 +1,48 @@
-"""Ranges of parameters: what schemes refuse, in one form."""
+"""Ranges of parameters, in one form: what a signature declares, and what is refused.
+
+`heads: Annotated[int, at_least(1)] = 8` refuses 0: "heads must be at least 1, got 0". This is known without torch.
+"""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
-def check_at_least(least: int, **values: int | None) -> None:
-    """Raise ValueError for the first number below `least`, by its name; None is not checked."""
-    for name, value in values.items():
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a parameter may have.
+
+    Args:
+        words: what they are, behind "must be".
+        holds: whether a number is one of them; it is called with int and float, NaN and infinities too.
+    """
+
+    words: str
+    holds: Callable[[float], bool] = field(compare=False)
+
+    def check(self, **values: float | None) -> None:
+        """Raise ValueError for the first number that is not in the range, by its name; None is not checked."""
+        for name, value in values.items():
+            if value is not None and not self.holds(value):
+                raise ValueError(f"{name} must be {self.words}, got {value}")
 
 
-def check_above(bound: int, **values: float) -> None:
-    """Raise ValueError for the first number that is not finite or not above a bound, by its name."""
-    for name, value in values.items():
-        if not (value > bound and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above {bound}, got {value}")
+def at_least(least: int) -> Range:
+    """Return the numbers from `least` on."""
+    return Range(f"at least {least}", lambda value: value >= least)
 
 
-def check_not_zero(**values: float) -> None:
-    """Raise ValueError for the first number that is 0 or not finite, by its name."""
-    for name, value in values.items():
-        if not value or not math.isfinite(value):
-            raise ValueError(f"{name} must be a finite number other than 0, got {value}")
+def above(bound: int) -> Range:
+    """Return the finite numbers above a bound."""
+    return Range(f"a finite number above {bound}", lambda value: value > bound and math.isfinite(value))
+
+
+def multiple_of(factor: int) -> Range:
+    """Return the whole numbers of which `factor` is a divisor, from itself on."""
+    return Range(f"a multiple of {factor}, at least {factor}", lambda value: value >= factor and value % factor == 0)
+
+
+EVEN = Range("an even number of at least 2", lambda value: value >= 2 and value % 2 == 0)
+NOT_ZERO = Range("a finite number other than 0", lambda value: value != 0 and math.isfinite(value))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc.memory import check_room
-from posenc.ranges import check_at_least
+from posenc.ranges import above, at_least
 from posenc.weight_files import NAMED, read_tensor
 
 _RECORD: ContextVar[list[Tensor] | None] = ContextVar("record", default=None)
@@ -78,7 +78,7 @@ class Weights:
             ValueError: in one line, for a size below 1 and for a tensor that cannot be read or has another shape; for a
                 key without a file, std not above 0, and a random table larger than the free memory.
         """
-        check_at_least(1, **sizes)
+        at_least(1).check(**sizes)
         if self.file is None:
             return self._random(_with_default(sizes, default))
         table = load_tensor(self.file, self.key, tuple(sizes))
@@ -91,8 +91,7 @@ class Weights:
 
     def _random(self, shape: tuple[int, ...]) -> Tensor:
         self.check_key()
-        if not self.std > 0:
-            raise ValueError(f"std must be above 0, got {self.std}")
+        above(0).check(std=self.std)
         check_room("a table", shape, "float32")
         return record(torch.randn(*shape) * self.std)
 

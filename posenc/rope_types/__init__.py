@@ -18,7 +18,7 @@ import numpy as np
 from posenc.formulas.parts.frequencies import Frequencies
 from posenc.parameters import ABSENT, REQUIRED, Parameter, Value, parameters_of
 from posenc.ports import Floats
-from posenc.ranges import check_above
+from posenc.ranges import above
 from posenc.registry import Registry
 from posenc.spec import Spec
 
@@ -114,7 +114,7 @@ class Rope:
         check_scaling(self.rope_type, self.scaling)
         if self.dim < 2 or self.dim % 2:
             raise ValueError(f"rotated features come in pairs: expected an even number of at least 2, got {self.dim}")
-        check_above(1, rope_theta=self.rope_theta)
+        above(1).check(rope_theta=self.rope_theta)
 
     @property
     def kind(self) -> RopeType:

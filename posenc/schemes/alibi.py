@@ -13,7 +13,7 @@ up to 4. With bfloat16_slopes slopes are rounded as it does, and nothing else.
 """
 
 from functools import partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, too_small
 from posenc.formulas.alibi import reference
 from posenc.ports import Floats
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos.rows import float64_error
 from posenc.sources.bias import encode as bias
@@ -86,11 +87,11 @@ class Slopes(nn.Module):
 def alibi(
     spec: Spec,
     *,
-    heads: int = 8,
+    heads: Annotated[int, at_least(1)] = 8,
     form: Literal["distance", "key", "last_key"] = "distance",
     output: Literal["bias", "scores"] = "scores",
-    bias_max: float = 8.0,
-    scale: float = 1.0,
+    bias_max: Annotated[float, above(0)] = 8.0,
+    scale: Annotated[float, above(0)] = 1.0,
     bfloat16_slopes: bool = False,
 ) -> Encoding:
     """Attention scores with a slope for each head, times the distance from query to key.
@@ -105,9 +106,6 @@ def alibi(
         bfloat16_slopes: round slopes to bfloat16, as Falcon does.
     """
     sizes = bias.BiasPorts(output, heads)
-    for name, value in (("bias_max", bias_max), ("scale", scale)):
-        if not (value > 0 and np.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above 0, got {value}")
     if spec.positions not in WAYS[form]:
         raise UnsupportedSpec(f"form={form} has no {spec.positions} form: {WHY[form]}")
     slopes = slopes_of(heads, bias_max)

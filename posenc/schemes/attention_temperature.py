@@ -9,6 +9,7 @@ here, and have it always.
 """
 
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.attention_temperature import factors, reference
 from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats, Integers
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least
 from posenc.scheme import TRIED, Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rows import additive
@@ -42,7 +43,13 @@ EDGES = 64
         positions={"implicit": NO_X, "offset": NO_X},
     ),
 )
-def attention_temperature(spec: Spec, *, beta: float = 0.1, step: int = 8192, offset: int = 0) -> Encoding:
+def attention_temperature(
+    spec: Spec,
+    *,
+    beta: Annotated[float, above(0)] = 0.1,
+    step: Annotated[int, at_least(1)] = 8192,
+    offset: Annotated[int, at_least(0)] = 0,
+) -> Encoding:
     """Factors of queries that grow with the logarithm of their position, by steps: (batch, seq, 1).
 
     Args:
@@ -51,9 +58,6 @@ def attention_temperature(spec: Spec, *, beta: float = 0.1, step: int = 8192, of
             original_max_position_embeddings).
         offset: added to every position (Llama 4: 1, Ministral 3: 0).
     """
-    check_above(0, beta=beta)
-    check_at_least(1, step=step)
-    check_at_least(0, offset=offset)
     check_table(spec, 1)
     formula = partial(reference, beta=beta, step=step, offset=offset)
     source = Steps(

@@ -8,7 +8,7 @@ a second table, of values. Beyond its window VITS adds nothing, the others take 
 """
 
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import nn
 
 from posenc.encoding import Encoding
 from posenc.formulas.clipped_relative import ClippedTable, added_values, reference
+from posenc.ranges import NOT_ZERO, above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_query import ByQuery
@@ -44,16 +45,16 @@ Distance = Literal["key_minus_query", "query_minus_key"]
 def clipped_relative(
     spec: Spec,
     *,
-    head_dim: int | None = None,
-    left: int = 64,
-    right: int = 8,
+    head_dim: Annotated[int | None, at_least(1)] = None,
+    left: Annotated[int, at_least(0)] = 64,
+    right: Annotated[int, at_least(0)] = 8,
     beyond: Literal["clip", "zero"] = "clip",
     distance: Distance = "key_minus_query",
-    scale: float | None = None,
+    scale: Annotated[float | None, NOT_ZERO] = None,
     output: Output = "bias",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 1.0,
+    std: Annotated[float, above(0)] = 1.0,
 ) -> Encoding:
     """A learned row for each distance from -left to right, for scores or for values (Shaw; wav2vec2-BERT, VITS).
 
@@ -71,8 +72,6 @@ def clipped_relative(
         key: its name, as encoder.layers.0.self_attn.distance_embedding.weight, or VITS's emb_rel_k.
         std: standard deviation of a random table, where no weights are given.
     """
-    if left < 0 or right < 0:
-        raise ValueError(f"left and right must be at least 0, got {left} and {right}")
     count = left + 1 + right
     table = Weights(weights, key, std).table({"left + 1 + right": count, "head_dim": head_dim}, (count, 64))
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)

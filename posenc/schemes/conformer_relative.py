@@ -22,7 +22,7 @@ scale x by sqrt(d_model), too; a caller does that.
 
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from posenc.formulas.conformer_relative import chunk_shift_reference, of_chunk, 
 from posenc.formulas.parts.rows import waves
 from posenc.joins.rows import RowsOutput
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
+from posenc.ranges import EVEN, above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -69,13 +70,13 @@ Style = Literal["both", "descending", "ascending", "chunk"]
 def conformer_relative(
     spec: Spec,
     *,
-    d_model: int = 512,
+    d_model: Annotated[int, EVEN] = 512,
     style: Style = "both",
-    base: float = 10000.0,
-    stored: int | None = None,
-    past: int = 12,
-    future: int = 0,
-    chunk: int = 12,
+    base: Annotated[float, above(1)] = 10000.0,
+    stored: Annotated[int | None, at_least(1)] = None,
+    past: Annotated[int, at_least(0)] = 12,
+    future: Annotated[int, at_least(0)] = 0,
+    chunk: Annotated[int, at_least(1)] = 12,
     output: Literal["rows", "shift"] = "rows",
 ) -> Encoding:
     """Rows of sines and cosines of distances between frames, as the codes of Conformers have them.
@@ -112,11 +113,11 @@ def conformer_relative(
 
 
 def _check(style: Style, stored: int | None, chunk: tuple[int, int, int]) -> None:
-    if stored is not None and (style != "descending" or not 1 <= stored <= END):
+    if stored is not None and (style != "descending" or stored > END):
         raise ValueError(f"stored is a number of rows of style=descending, from 1 to {END}, got {stored} with {style}")
     # a chunk and its context are one row of distances, which has to fit
-    if min(chunk[:2]) < 0 or chunk[2] < 1 or sum(chunk) >= END:
-        raise ValueError(f"past and future must be at least 0, chunk at least 1, below {END} in sum, got {chunk}")
+    if sum(chunk) >= END:
+        raise ValueError(f"past, future and chunk must be below {END} in sum, got {chunk}")
 
 
 def _check_spec(spec: Spec, style: Style, output: str) -> None:

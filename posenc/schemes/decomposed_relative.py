@@ -10,7 +10,7 @@ places of one grid.
 
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.formulas.decomposed_relative import reference
 from posenc.memory import check_room
+from posenc.ranges import above, at_least
 from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window import two_products as decomposed
@@ -54,13 +55,13 @@ NOT_READ = "queries are multiplied by the rows of rows and of columns apart: an 
 def decomposed_relative(
     spec: Spec,
     *,
-    head_dim: int | None = None,
+    head_dim: Annotated[int | None, at_least(1)] = None,
     window: int | tuple[int, ...] | None = None,
     size: int | tuple[int, ...] | None = None,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 0.02,
+    std: Annotated[float, above(0)] = 0.02,
 ) -> Encoding:
     """Queries times a learned row for each difference of rows, and one for each of columns (MViTv2, ViTDet, SAM).
 

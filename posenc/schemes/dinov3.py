@@ -9,7 +9,7 @@ Tokens before the patches (class, registers) are not rotated there: a model rota
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from posenc.formulas.parts import rotation
 from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
 from posenc.ports import Floats
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least, multiple_of
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid.encode import NO_SHIFT
 from posenc.sources.rotary import encode as rotary
@@ -52,15 +52,15 @@ SHORTEST = 1e-6
 def dinov3(
     spec: Spec,
     *,
-    head_dim: int = 64,
-    rope_theta: float | None = None,
+    head_dim: Annotated[int, multiple_of(4)] = 64,
+    rope_theta: Annotated[float | None, above(1)] = None,
     min_period: float | None = None,
     max_period: float | None = None,
     layout: Literal["halves", "interleaved"] = "halves",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
     output: Literal["rotate", "cos_sin"] = "rotate",
     width: Literal["half", "full"] = "half",
-    prefix: int = 0,
+    prefix: Annotated[int, at_least(0)] = 0,
 ) -> Encoding:
     """Queries and keys of image patches rotated by row and column as fractions of the grid, whatever its size.
 
@@ -80,8 +80,6 @@ def dinov3(
             of 0 for them, then those of the patches, line by line: (1, prefix + height x width, ...).
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
-    if head_dim % 4:
-        raise ValueError(f"head_dim must be a multiple of 4, half for rows and half for columns, got {head_dim}")
     check_room("a call", (1, head_dim), spec.angle_dtype)
     _check_periods(rope_theta, min_period, max_period)
     _check_prefix(prefix, output)
@@ -98,8 +96,6 @@ def dinov3(
 
 
 def _check_periods(rope_theta: float | None, min_period: float | None, max_period: float | None) -> None:
-    if rope_theta is not None:
-        check_above(1, rope_theta=rope_theta)
     if min_period is None and max_period is None:
         return
     if min_period is None or max_period is None or rope_theta is not None:
@@ -113,7 +109,6 @@ def _check_periods(rope_theta: float | None, min_period: float | None, max_perio
 
 
 def _check_prefix(prefix: int, output: str) -> None:
-    check_at_least(0, prefix=prefix)
     if prefix and output != "cos_sin":
         # tokens alone do not say how high and how wide their grid is
         raise UnsupportedSpec(f"prefix={prefix} takes output=cos_sin: q and k are grids of patches, without the others")

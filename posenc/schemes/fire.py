@@ -9,7 +9,7 @@ logarithm that it divides by, which moves a share by less than a last digit of f
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from posenc.encoding import Encoding, Probes, Tolerance, eps
 from posenc.formulas.fire import reference
 from posenc.memory import check_room
 from posenc.ports import Array
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least
 from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
@@ -139,10 +139,10 @@ LONGEST = 2048
 def fire(
     spec: Spec,
     *,
-    heads: int | None = None,
-    hidden: int | None = None,
-    c: float | None = None,
-    threshold: float | None = None,
+    heads: Annotated[int | None, at_least(1)] = None,
+    hidden: Annotated[int | None, at_least(1)] = None,
+    c: Annotated[float | None, above(0)] = None,
+    threshold: Annotated[float | None, above(0)] = None,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
@@ -159,10 +159,9 @@ def fire(
         weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds the network, c and L.
         key: what comes before .mlp.0.weight, .c, .init_L and .L_multiplier there.
     """
-    check_at_least(1, heads=heads, hidden=hidden)
     check_room("a network", (hidden or 1, 2 + (heads or HEADS)), "float32")
     learned = _learned(Weights(weights, key), heads, hidden, (c, threshold))
-    check_above(0, c=learned.c, threshold=learned.threshold)
+    above(0).check(c=learned.c, threshold=learned.threshold)
     source = Interpolation(learned, getattr(torch, spec.angle_dtype))
     formula = partial(reference, weights=learned.numbers(), c=learned.c, threshold=learned.threshold)
     return bias.encode(source, spec, bias.BiasPorts(output, len(learned.last)), formula=formula)

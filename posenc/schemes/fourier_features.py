@@ -9,7 +9,7 @@ linear     the same, f by equal steps (arXiv:2103.03206, section 3.2): Perceiver
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.parts.features import FeatureParameters, banded, projected
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least
 from posenc.scheme import BOUNDS, DATA, Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family
@@ -88,13 +88,13 @@ def fourier_features(
     *,
     in_features: int = 2,
     kind: Kind = "gaussian",
-    features: int | None = None,
+    features: Annotated[int | None, at_least(1)] = None,
     max_freq: float | tuple[float, ...] | None = None,
-    std: float = 1.0,
+    std: Annotated[float, above(0)] = 1.0,
     weights: str | None = None,
     key: str | None = None,
     inputs: Inputs = "as_given",
-    span: float = 1.0,
+    span: Annotated[float, above(0)] = 1.0,
     pi: bool = True,
     include_input: bool = False,
     order: Order | None = None,
@@ -121,7 +121,7 @@ def fourier_features(
         flip_sin_to_cos: cosines before sines.
     """
     coordinates = Coordinates(in_features, span, inputs)
-    _check(coordinates, kind, features, std)
+    _check(coordinates)
     parameters = FeatureParameters(
         in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos
     )
@@ -159,11 +159,9 @@ def _banded(spec: Spec, kind: Kind, parameters: FeatureParameters, span: float) 
     return FourierSource(waves, frequencies.size, blocks[order], max_angle)
 
 
-def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
+def _check(coordinates: Coordinates) -> None:
     if not 1 <= coordinates.numbers <= MAX_NUMBERS:
         raise ValueError(f"in_features must be 1 to {MAX_NUMBERS}, got {coordinates.numbers}")
-    check_at_least(1, features=features)
-    check_above(0, span=coordinates.span, std=std)
     if coordinates.inputs == "centered" and coordinates.span != 1:
         raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {coordinates.span}")
 

@@ -11,6 +11,7 @@ corners along a side, and rounds the rows of a level up to a multiple of 8. Its 
 """
 
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from posenc.encoding import SAME_BITS, Encoding, Tolerance, eps, no_tables
 from posenc.formulas.hash_grid import Grids, reference
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Port, Values, fixed
+from posenc.ranges import above
 from posenc.scheme import BOUNDS, Unsupported, scheme
 from posenc.sources.features.hash_grid import PRIMES, HashGrid, levels_of
 from posenc.spec import Spec, UnsupportedSpec
@@ -72,7 +74,7 @@ def hash_grid(
     dense: bool = True,
     weights: str | None = None,
     key: str | None = None,
-    std: float = 1e-4,
+    std: Annotated[float, above(0)] = 1e-4,
 ) -> Encoding:
     """Trained features of the corners of finer and finer grids, interpolated at coordinates in 0..1 (Instant-NGP).
 

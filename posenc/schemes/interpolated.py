@@ -8,7 +8,7 @@ of the grid: bicubic in ViT and DINOv2, bilinear in SigLIP2, antialiased or not.
 from collections.abc import Sequence
 from functools import partial
 from math import isqrt, prod
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.interpolated import reference, reference_of_tokens
 from posenc.formulas.parts.resampling import Resampling
 from posenc.memory import check_room
-from posenc.ranges import check_at_least
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated import encode as interpolation
 from posenc.sources.interpolated.weights import Filter
@@ -52,9 +52,9 @@ NOT_READ = "a grid of the size that it is stored in was not resampled: it is a l
 def interpolated(
     spec: Spec,
     *,
-    d_model: int | None = None,
+    d_model: Annotated[int | None, at_least(1)] = None,
     grid: tuple[int, ...] | None = None,
-    prefix: int = 1,
+    prefix: Annotated[int, at_least(0)] = 1,
     mode: Literal["bicubic", "bilinear"] = "bicubic",
     antialias: bool = False,
     align_corners: bool = False,
@@ -64,7 +64,7 @@ def interpolated(
     sizes: Literal["grid", "each"] = "grid",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 0.02,
+    std: Annotated[float, above(0)] = 0.02,
 ) -> Encoding:
     """A learned grid of rows, resampled to the height and width of x, or to its length.
 
@@ -110,7 +110,6 @@ def interpolated(
 def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float) -> None:
     if grid is not None and (len(grid) not in (1, 2) or min(grid) < 1):
         raise ValueError(f"grid must be one or two numbers of at least 1, got {_text(grid, ',')}")
-    check_at_least(0, prefix=prefix)
     if not 0 <= offset < 1 or (offset and align_corners):
         value = f"{offset} with align_corners" if align_corners else offset
         raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {value}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.formulas.learned import reference
 from posenc.joins.rows import RowsOutput
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
 from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
@@ -46,11 +47,11 @@ def rows_of_file(parameters: Mapping[str, object]) -> int | None:
 def learned(
     spec: Spec,
     *,
-    d_model: int | None = None,
+    d_model: Annotated[int | None, at_least(1)] = None,
     output: Literal["add", "rows", "table"] = "add",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 0.02,
+    std: Annotated[float, above(0)] = 0.02,
     offset: int = 0,
 ) -> Encoding:
     """A trainable table of max_len rows, from a file of weights or drawn at random.

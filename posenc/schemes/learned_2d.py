@@ -6,13 +6,14 @@ Two tables: a place of a grid has the embeddings of its column and of its row, s
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.formulas.learned_2d import reference
+from posenc.ranges import EVEN, above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid import encode as grid
 from posenc.sources.rows.learned_tables import LearnedTable
@@ -50,13 +51,13 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
 def learned_2d(
     spec: Spec,
     *,
-    dim: int | None = None,
-    rows: int | None = None,
+    dim: Annotated[int | None, EVEN] = None,
+    rows: Annotated[int | None, at_least(1)] = None,
     order: Literal["column_first", "row_first"] = "column_first",
     tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 0.02,
+    std: Annotated[float, above(0)] = 0.02,
 ) -> Encoding:
     """Trainable rows of each row and of each column of a grid, side by side.
 
@@ -69,8 +70,6 @@ def learned_2d(
         key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
         std: standard deviation of the random rows, where no weights are given.
     """
-    if dim is not None and (dim < 2 or dim % 2):
-        raise ValueError(f"dim must be an even number of at least 2, got {dim}")
     names = (key, key) if weights is None else _names(weights, key)
     sizes = {"rows": rows, "dim / 2": None if dim is None else dim // 2}
     tables: list[Tensor] = []

@@ -15,6 +15,7 @@ from posenc.formulas.parts import rotation
 from posenc.joins.apply_rotary import Heads
 from posenc.parameters import Value
 from posenc.ports import Integers
+from posenc.ranges import EVEN, above
 from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
@@ -43,11 +44,11 @@ SMALL: dict[str, Value] = {"head_dim": 16, "sections": (4, 2, 2)}
 def mrope(
     spec: Spec,
     *,
-    head_dim: int = 128,
-    rotary_dim: int | None = None,
+    head_dim: Annotated[int, EVEN] = 128,
+    rotary_dim: Annotated[int | None, EVEN] = None,
     sections: tuple[int, ...] = (16, 24, 24),
     section_layout: Literal["sectioned", "interleaved", "time_last", "features"] = "sectioned",
-    rope_theta: float = 1000000.0,
+    rope_theta: Annotated[float, above(1)] = 1000000.0,
     rope_type: Annotated[str, ROPE_TYPES] = "default",
     layout: Literal["halves", "interleaved"] = "halves",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",

@@ -11,6 +11,7 @@ from posenc.formulas.rope import reference
 from posenc.joins.apply_rotary import Heads
 from posenc.joins.rotated import RotaryAngles
 from posenc.parameters import Value
+from posenc.ranges import EVEN, above
 from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
@@ -38,9 +39,9 @@ SMALL: dict[str, Value] = {"head_dim": 16}
 def rope(
     spec: Spec,
     *,
-    head_dim: int = 128,
-    rotary_dim: int | None = None,
-    rope_theta: float = 10000.0,
+    head_dim: Annotated[int, EVEN] = 128,
+    rotary_dim: Annotated[int | None, EVEN] = None,
+    rope_theta: Annotated[float, above(1)] = 10000.0,
     rope_type: Annotated[str, ROPE_TYPES] = "default",
     layout: Literal["halves", "interleaved"] = "halves",
     direction: Literal["forward", "backward"] = "forward",

@@ -3,10 +3,11 @@
 Sources: Heo et al., arXiv:2403.13298; Qwen2-VL's vision tower (halves); EVA-02, arXiv:2303.11331 (interleaved).
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from posenc.encoding import Encoding
 from posenc.joins.apply_rotary import Heads
+from posenc.ranges import above, multiple_of
 from posenc.scheme import Unsupported, scheme
 from posenc.schemes.rope_nd import encode
 from posenc.sources.rotary import encode as rotary
@@ -30,8 +31,8 @@ from posenc.spec import Spec
 def rope_2d(
     spec: Spec,
     *,
-    head_dim: int = 64,
-    rope_theta: float = 10000.0,
+    head_dim: Annotated[int, multiple_of(4)] = 64,
+    rope_theta: Annotated[float, above(1)] = 10000.0,
     layout: Literal["halves", "interleaved"] = "halves",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
     output: Literal["rotate", "cos_sin"] = "rotate",

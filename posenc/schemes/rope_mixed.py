@@ -7,7 +7,7 @@ Tokens before the patches (class, registers) are not rotated there: a model rota
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from posenc.formulas.rope_mixed import reference
 from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
 from posenc.ports import Floats
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least
 from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rotary import encode as rotary
@@ -48,12 +48,12 @@ HEADS, HEAD_DIM = 6, 64
 def rope_mixed(
     spec: Spec,
     *,
-    heads: int | None = None,
+    heads: Annotated[int | None, at_least(1)] = None,
     head_dim: int | None = None,
     weights: str | None = None,
     key: str | None = None,
     layer: int | None = None,
-    rope_theta: float = 10.0,
+    rope_theta: Annotated[float, above(1)] = 10.0,
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
 ) -> Encoding:
     """Queries and keys rotated by row and column at once, at learned frequencies of each head, on a grid of any size.
@@ -69,7 +69,6 @@ def rope_mixed(
             by chance, as before training.
         tensor_layout: "bhsd" (batch, head, height, width, dim) or "bshd" (batch, height, width, head, dim).
     """
-    check_at_least(1, heads=heads)
     if weights is None:
         table = _drawn(heads or HEADS, HEAD_DIM if head_dim is None else head_dim, rope_theta, key, layer)
     else:
@@ -90,7 +89,6 @@ def _drawn(heads: int, head_dim: int, rope_theta: float, key: str | None, layer:
         raise ValueError(f"{name} is of a file: give weights=FILE beside {name}={value}")
     if head_dim < 4 or head_dim % 4:
         raise ValueError(f"head_dim must be a multiple of 4 where frequencies are drawn, got {head_dim}")
-    check_above(1, rope_theta=rope_theta)
     check_room("a table", (2, heads, head_dim // 2), "float32")
     quarter = head_dim // 4
     lengths = rope_theta ** -(torch.arange(quarter) / quarter)

@@ -7,13 +7,14 @@ arXiv:2412.03603 (frame, row, column), Pixtral, arXiv:2410.07073 (frequencies by
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from posenc.encoding import Encoding
 from posenc.formulas.parts import rotation
 from posenc.formulas.rope_nd import Axial, reference
 from posenc.joins.apply_rotary import Heads
 from posenc.parameters import Value
+from posenc.ranges import EVEN, NOT_ZERO, above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rotary import encode as rotary
@@ -58,14 +59,14 @@ UNLIKE: Mapping[str, Value] = {"head_dim": 16, "axes_dim": (4, 8, 4)}
 def rope_nd(
     spec: Spec,
     *,
-    head_dim: int = 128,
+    head_dim: Annotated[int, EVEN] = 128,
     axes_dim: tuple[int, ...] = (16, 56, 56),
-    rope_theta: tuple[float, ...] = (10000.0,),
+    rope_theta: Annotated[tuple[float, ...], above(1)] = (10000.0,),
     frequencies: Literal["own", "alternate", "shared", "rising"] = "own",
     order: Literal["axis_by_axis", "by_turns"] = "axis_by_axis",
     axis_order: tuple[int, ...] | None = None,
     first: tuple[float, ...] = (0.0,),
-    scale: tuple[float, ...] = (1.0,),
+    scale: Annotated[tuple[float, ...], NOT_ZERO] = (1.0,),
     centered: tuple[int, ...] | None = None,
     layout: Literal["halves", "interleaved", "axis_halves", "axis_tiled"] = "interleaved",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",

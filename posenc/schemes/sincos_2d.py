@@ -8,14 +8,14 @@ reverse_coord=True goes through the places of a grid whose height and width are 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.formulas.sincos_2d import Sincos2dParameters, reference
 from posenc.ports import Floats
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least, multiple_of
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.grid import encode as grid
@@ -77,15 +77,15 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
 def sincos_2d(
     spec: Spec,
     *,
-    dim: int = 768,
-    base: float = 10000.0,
+    dim: Annotated[int, multiple_of(4)] = 768,
+    base: Annotated[float, above(1)] = 10000.0,
     order: Literal["row_first", "column_first"] = "column_first",
     layout: Literal["halves", "interleaved", "sines_first"] = "halves",
     output: Literal["add", "rows"] = "add",
     spacing: Literal["paper", "half"] = "paper",
-    crop: int | None = None,
-    base_size: int | None = None,
-    interpolation_scale: float = 1.0,
+    crop: Annotated[int | None, at_least(1)] = None,
+    base_size: Annotated[int | None, at_least(1)] = None,
+    interpolation_scale: Annotated[float, above(0)] = 1.0,
 ) -> Encoding:
     """Sines and cosines of row and column, added to the patches of an image.
 
@@ -102,12 +102,8 @@ def sincos_2d(
             there is one, as in diffusers.
         interpolation_scale: what divides all coordinates.
     """
-    least = 8 if spacing == "half" else 4
-    if dim < least or dim % 4:
-        raise ValueError(f"dim must be a multiple of 4, at least {least}, got {dim}")
-    check_above(1, base=base)
-    check_above(0, interpolation_scale=interpolation_scale)
-    check_at_least(1, crop=crop, base_size=base_size)
+    if spacing == "half":
+        at_least(8).check(dim=dim)
     where = AxisCoordinates(crop, base_size, interpolation_scale)
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")

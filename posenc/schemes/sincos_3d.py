@@ -6,11 +6,11 @@ the row before the column. VideoMAE's table is another: the scheme `sinusoidal`,
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from posenc.encoding import Encoding
 from posenc.formulas.sincos_3d import Sincos3dParameters, reference
-from posenc.ranges import check_above
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
@@ -42,13 +42,13 @@ def rows_of(parameters: Mapping[str, object]) -> int:
 def sincos_3d(
     spec: Spec,
     *,
-    dim: int = 1920,
+    dim: Annotated[int, at_least(8)] = 1920,
     temporal: int | None = None,
-    base: float = 10000.0,
+    base: Annotated[float, above(1)] = 10000.0,
     order: Literal["row_first", "column_first"] = "column_first",
     output: Literal["add", "rows"] = "add",
-    spatial_interpolation_scale: float = 1.0,
-    temporal_interpolation_scale: float = 1.0,
+    spatial_interpolation_scale: Annotated[float, above(0)] = 1.0,
+    temporal_interpolation_scale: Annotated[float, above(0)] = 1.0,
 ) -> Encoding:
     """Sines and cosines of frame, row and column, added to the patches of a video.
 
@@ -63,12 +63,6 @@ def sincos_3d(
     """
     widths = shares(dim, temporal)
     scales = (temporal_interpolation_scale, spatial_interpolation_scale, spatial_interpolation_scale)
-    check_above(1, base=base)
-    check_above(
-        0,
-        temporal_interpolation_scale=temporal_interpolation_scale,
-        spatial_interpolation_scale=spatial_interpolation_scale,
-    )
     check_table(spec, max(widths))
     inv_freqs = [inverse_frequencies(width, base) / scale for width, scale in zip(widths, scales, strict=True)]
     by_frame, by_place = (sincos(spec, inv_freq) for inv_freq in inv_freqs[:2])

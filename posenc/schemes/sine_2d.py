@@ -12,11 +12,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from posenc.encoding import Encoding
 from posenc.formulas.sine_2d import Sine2dParameters, reference
-from posenc.ranges import check_above
+from posenc.ranges import above, multiple_of
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
@@ -48,10 +48,10 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
 def sine_2d(
     spec: Spec,
     *,
-    dim: int = 256,
-    temperature: float = 10000.0,
+    dim: Annotated[int, multiple_of(4)] = 256,
+    temperature: Annotated[float, above(1)] = 10000.0,
     normalize: bool = True,
-    scale: float = 2 * math.pi,
+    scale: Annotated[float, above(0)] = 2 * math.pi,
     shift: float = 0.0,
     order: Literal["row_first", "column_first"] = "row_first",
     tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
@@ -67,7 +67,7 @@ def sine_2d(
         order: whose half comes first, "row_first" as in DETR, or "column_first".
         tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
     """
-    _check(spec, dim, temperature, scale, shift)
+    _check(spec, shift)
     fraction = AxisFraction(scale, shift, SMALL) if normalize else None
     source = _source(spec, dim // 2, temperature, fraction)
     layout = grid.GridLayout(
@@ -84,11 +84,7 @@ def sine_2d(
     return grid.encode([source, source], [dim // 2] * 2, spec, layout, formula=formula)
 
 
-def _check(spec: Spec, dim: int, temperature: float, scale: float, shift: float) -> None:
-    if dim < 4 or dim % 4:
-        raise ValueError(f"dim must be a multiple of 4, at least 4, got {dim}")
-    check_above(1, temperature=temperature)
-    check_above(0, scale=scale)
+def _check(spec: Spec, shift: float) -> None:
     if not -1 <= shift <= 1:
         raise ValueError(f"shift must be within one place, from -1 to 1, got {shift}")
     if spec.position_offset:

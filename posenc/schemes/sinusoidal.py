@@ -8,13 +8,13 @@ column of zeros where d_model is odd; fairseq and Whisper took that over.
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from posenc.encoding import Encoding, RowSource
 from posenc.formulas.sinusoidal import SinusoidParameters, reference
 from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats
-from posenc.ranges import check_above, check_not_zero
+from posenc.ranges import NOT_ZERO, above, at_least
 from posenc.scheme import scheme
 from posenc.sincos import (
     check_table,
@@ -43,15 +43,15 @@ from posenc.weights import Weights
 def sinusoidal(
     spec: Spec,
     *,
-    d_model: int | Literal["auto"] = 512,
-    base: float = 10000.0,
+    d_model: Annotated[int | Literal["auto"], at_least(1)] = 512,
+    base: Annotated[float, above(1)] = 10000.0,
     layout: Literal["interleaved", "halves"] = "interleaved",
     spacing: Literal["paper", "half"] = "paper",
     output: Literal["add", "rows", "table"] = "add",
     strict_even: bool = False,
-    padding_row: int | None = None,
+    padding_row: Annotated[int | None, at_least(0)] = None,
     scale_x: float | Literal["sqrt"] = 1.0,
-    scale: float = 1.0,
+    scale: Annotated[float, NOT_ZERO] = 1.0,
     weights: str | None = None,
     key: str | None = None,
 ) -> Encoding:
@@ -72,7 +72,7 @@ def sinusoidal(
         weights: a file of weights, or a model's folder, that a learned scale is read from: one number.
         key: its name there.
     """
-    _check(d_model, base, strict_even, spacing)
+    _check(d_model, strict_even, spacing)
     width = None if d_model == "auto" else d_model
     rows = SinusoidParameters(
         width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key)
@@ -85,16 +85,13 @@ def sinusoidal(
     return additive.encode(_source(spec, rows), spec, returned, formula=formula)
 
 
-def _check(d_model: int | str, base: float, strict_even: bool, spacing: str) -> None:
-    least = 2 if spacing == "half" else 1
-    if isinstance(d_model, int) and d_model < least:
-        of_half = " with spacing=half" if least > 1 else ""
-        raise ValueError(f"d_model must be at least {least}{of_half}, got {d_model}")
+def _check(d_model: int | str, strict_even: bool, spacing: str) -> None:
+    if d_model == 1 and spacing == "half":
+        raise ValueError("d_model must be at least 2 with spacing=half, got 1")
     if isinstance(d_model, int) and strict_even and d_model % 2:
         raise ValueError(f"d_model must be even with strict_even, got {d_model}")
     if d_model == "auto" and spacing == "half":
         raise ValueError("d_model=auto computes the paper's frequencies: give a number with spacing=half")
-    check_above(1, base=base)
 
 
 def _scale(scale: float, weights: str | None, key: str | None) -> float:
@@ -102,7 +99,7 @@ def _scale(scale: float, weights: str | None, key: str | None) -> float:
     if weights is not None and scale != 1.0:
         raise ValueError(f"scale is read from {weights}: leave scale={scale} out")
     number = Weights(weights, key).number(scale)
-    check_not_zero(scale=number)
+    NOT_ZERO.check(scale=number)
     return number
 
 

@@ -7,7 +7,7 @@ is resampled to as many: bilinear in BEiT, bicubic where Swin is fine-tuned at a
 """
 
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.formulas.swin_bias import reference
 from posenc.ports import Integers
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated.encode import SUMS, ResampledGrid
 from posenc.sources.interpolated.modules import Resample2d
@@ -46,14 +47,14 @@ SIDE = 64
 def swin_bias(
     spec: Spec,
     *,
-    heads: int | None = None,
+    heads: Annotated[int | None, at_least(1)] = None,
     window: int | tuple[int, ...] = (7, 7),
     class_token: bool = False,
     interpolation: Literal["bilinear", "bicubic"] = "bilinear",
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 0.02,
+    std: Annotated[float, above(0)] = 0.02,
 ) -> Encoding:
     """A learned bias of attention for each head and each difference of rows and columns within a window.
 

@@ -9,7 +9,7 @@ transformers divides 0 by 0.
 """
 
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from posenc.call import Formula
 from posenc.encoding import Encoding, eps
 from posenc.formulas.swin_cpb import reference
 from posenc.memory import check_room
-from posenc.ranges import check_at_least
+from posenc.ranges import at_least
 from posenc.scheme import BOUNDS, DATA, Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
@@ -50,10 +50,10 @@ SIDE = 64
 def swin_cpb(
     spec: Spec,
     *,
-    heads: int | None = None,
+    heads: Annotated[int | None, at_least(1)] = None,
     window: int | tuple[int, ...] = (8, 8),
     pretrained_window: int | tuple[int, ...] = 0,
-    hidden: int | None = None,
+    hidden: Annotated[int | None, at_least(1)] = None,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
@@ -71,7 +71,6 @@ def swin_cpb(
     """
     sides, norm = windows.sides_of("window", window), _norm(pretrained_window)
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
-    check_at_least(1, hidden=hidden)
     check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
     network = _network(Weights(weights, key), heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))

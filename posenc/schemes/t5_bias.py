@@ -7,7 +7,7 @@ logarithm, which misplaces a distance that lies on an edge exactly: with 48 caus
 """
 
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.t5_bias import reference
 from posenc.memory import check_room
 from posenc.ports import Integers
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_distance import ByDistance
@@ -34,14 +35,14 @@ from posenc.weights import Weights
 def t5_bias(
     spec: Spec,
     *,
-    heads: int | None = None,
+    heads: Annotated[int | None, at_least(1)] = None,
     num_buckets: int = 32,
     max_distance: int = 128,
     bidirectional: bool = True,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
-    std: float = 1.0,
+    std: Annotated[float, above(0)] = 1.0,
 ) -> Encoding:
     """A learned bias of attention scores for each head and each bucket of distances, as in T5, mT5 and UMT5.
 

@@ -14,14 +14,14 @@ refuses nothing.
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from posenc.encoding import Encoding, Probes
 from posenc.formulas.timestep import reference
 from posenc.ports import Axis, Floats, Port, Positions, Values
-from posenc.ranges import check_above, check_at_least
+from posenc.ranges import above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos, sincos_of_steps
 from posenc.sources.features import encode as features
@@ -44,11 +44,11 @@ AS_INPUT = "steps are an input, one for each sequence of a batch; use --position
 def timestep(
     spec: Spec,
     *,
-    dim: int = 256,
+    dim: Annotated[int, at_least(2)] = 256,
     flip_sin_to_cos: bool = False,
     downscale_freq_shift: float = 1.0,
-    scale: float = 1.0,
-    max_period: float = 10000.0,
+    scale: Annotated[float, above(0)] = 1.0,
+    max_period: Annotated[float, above(1)] = 10000.0,
     steps: Literal["float", "int"] = "float",
 ) -> Encoding:
     """Sines and cosines of diffusion timesteps, as in get_timestep_embedding of diffusers.
@@ -62,12 +62,9 @@ def timestep(
         steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
     """
     pairs = dim // 2
-    check_at_least(2, dim=dim)
     if not (math.isfinite(downscale_freq_shift) and downscale_freq_shift < pairs):
         got = f"the {pairs} frequencies of dim={dim}, got {downscale_freq_shift}"
         raise ValueError(f"downscale_freq_shift must be below {got}")
-    check_above(0, scale=scale)
-    check_above(1, max_period=max_period)
     inv_freq = scale * max_period ** (-np.arange(pairs, dtype=np.float64) / (pairs - downscale_freq_shift))
     formula = partial(
         reference, dim=dim, first=flip_sin_to_cos, shift=downscale_freq_shift, scale=scale, period=max_period

@@ -16,7 +16,7 @@ as training does.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from posenc.arithmetic import larger
 from posenc.encoding import Encoding
 from posenc.formulas.transformer_xl import KEYS, Attention, reference, shift_reference
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
+from posenc.ranges import EVEN, above, at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -127,10 +128,10 @@ def check_last(seq: int, seq_k: int) -> None:
 def transformer_xl(
     spec: Spec,
     *,
-    d_model: int = 512,
+    d_model: Annotated[int, EVEN] = 512,
     attention: Attention = "causal",
-    clamp_len: int | None = None,
-    base: float = 10000.0,
+    clamp_len: Annotated[int | None, at_least(1)] = None,
+    base: Annotated[float, above(1)] = 10000.0,
     output: Literal["rows", "shift"] = "rows",
 ) -> Encoding:
     """Rows of sines and cosines of distances from queries to keys, or the shift of scores with them to keys.
@@ -145,8 +146,8 @@ def transformer_xl(
             unseen.
     """
     relative.check_frequencies(d_model, base)
-    if clamp_len is not None and not 1 <= clamp_len < END:
-        raise ValueError(f"clamp_len must be a distance from 1 to {END - 1}, got {clamp_len}")
+    if clamp_len is not None and clamp_len >= END:
+        raise ValueError(f"clamp_len must be a distance below {END}, got {clamp_len}")
     if output == "shift":
         return _shift(spec, attention)
     more = attention != "causal"

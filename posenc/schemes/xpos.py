@@ -7,7 +7,7 @@ key by the inverse, so that their product has zeta^((n - m) / scale_base): at mo
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.parts import rotation
 from posenc.formulas.xpos import XposParameters, reference
 from posenc.joins.apply_rotary import Heads
-from posenc.ranges import check_above
+from posenc.ranges import EVEN, above
 from posenc.rope_types import Rope
 from posenc.scheme import TRIED, scheme
 from posenc.sincos import check_table, sincos
@@ -47,10 +47,10 @@ MAX_RADIUS = 2**19
 def xpos(
     spec: Spec,
     *,
-    head_dim: int = 128,
-    rope_theta: float = 10000.0,
-    gamma: float = 0.4,
-    scale_base: float = 512.0,
+    head_dim: Annotated[int, EVEN] = 128,
+    rope_theta: Annotated[float, above(1)] = 10000.0,
+    gamma: Annotated[float, above(0)] = 0.4,
+    scale_base: Annotated[float, above(0)] = 512.0,
     center: int | Literal["length"] = 0,
     layout: Literal["halves", "interleaved"] = "interleaved",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
@@ -68,7 +68,6 @@ def xpos(
         tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
-    check_above(0, gamma=gamma, scale_base=scale_base)
     if isinstance(center, int) and center < 0:
         raise ValueError(f"center must be at least 0, or length, got {center}")
     check_table(spec, head_dim)

@@ -33,10 +33,10 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("t5_bias", {"key": "a"}, "key names a tensor in a file: give weights=FILE beside key=a"),
     ("deberta_buckets", {"num_buckets": 3}, "num_buckets must be at least 4, of each direction, got 3"),
     ("deberta_buckets", {"max_distance": 129}, "max_distance must be above 129, half of num_buckets and one, got 129"),
-    ("clipped_relative", {"left": -1}, "left and right must be at least 0, got -1 and 8"),
+    ("clipped_relative", {"left": -1}, "left must be at least 0, got -1"),
     ("clipped_relative", {"head_dim": 0}, "head_dim must be at least 1, got 0"),
     ("clipped_relative", {"scale": 0.0}, "scale must be a finite number other than 0, got 0.0"),
-    ("clipped_relative", {"std": -1.0}, "std must be above 0, got -1.0"),
+    ("clipped_relative", {"std": -1.0}, "std must be a finite number above 0, got -1.0"),
 ]
 
 

@@ -52,7 +52,7 @@ def bad(folder: Path) -> dict[str, tuple[dict[str, Any], str]]:
         "no size": ({"size": -1}, "size must be rows and columns of at least 1, or one number for both, got -1"),
         "too large": ({"size": 4000}, "GiB are free"),
         "huge tables": ({"window": 10**12}, "GiB are free"),
-        "std": ({"std": 0.0}, "std must be above 0, got 0.0"),
+        "std": ({"std": 0.0}, "std must be a finite number above 0, got 0.0"),
         "key alone": ({"key": "attn"}, "give weights=FILE beside key=attn"),
         "other window": ({"weights": one, "window": 5}, "rel_pos_h must be (2 * height - 1, head_dim) = (9, 4), got"),
         "other side": ({"weights": one, "window": 4}, "rel_pos_w must be (2 * width - 1, head_dim) = (7, 4), got"),

@@ -138,7 +138,7 @@ def test_of_no_places_nothing_is_rotated(spec: Spec, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ({"head_dim": 18}, "head_dim must be a multiple of 4, half for rows and half for columns, got 18"),
+        ({"head_dim": 18}, "head_dim must be a multiple of 4, at least 4, got 18"),
         ({"rope_theta": 1.0}, "rope_theta must be a finite number above 1, got 1.0"),
         (
             {"min_period": 0.5},

@@ -151,7 +151,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "three": ({"grid": (2, 3, 4)}, "grid must be one or two numbers of at least 1, got 2,3,4"),
     "prefix": ({"prefix": -1}, "prefix must be at least 0, got -1"),
     "width": ({"d_model": 0}, "d_model must be at least 1, got 0"),
-    "std": ({"std": 0.0}, "std must be above 0, got 0.0"),
+    "std": ({"std": 0.0}, "std must be a finite number above 0, got 0.0"),
     "offset": ({"offset": 0.1, "align_corners": True}, "offset must be at least 0, below 1, and without align_corners"),
     "size": ({"size": (4, 4)}, "size is that of a baked grid, a dynamic one takes any: leave it out, or use --baked"),
     "key": ({"key": "a"}, "key names a tensor in a file: give weights=FILE beside key=a"),

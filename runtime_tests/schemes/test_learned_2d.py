@@ -103,7 +103,7 @@ def bad(folder: Path) -> dict[str, tuple[dict[str, Any], str]]:
         "no features": ({"dim": 0}, "dim must be an even number of at least 2, got 0"),
         "too few": ({"rows": 40}, "max_len must be at most the 40 rows of the tables, got 50"),
         "key alone": ({"key": KEYS}, f"give weights=FILE beside key={KEYS}"),
-        "std": ({"std": 0.0}, "std must be above 0, got 0.0"),
+        "std": ({"std": 0.0}, "std must be a finite number above 0, got 0.0"),
         "no key": ({"weights": good}, "key must be two names, of the table of rows and of that of columns"),
         "one key": ({"weights": good, "key": "row_embeddings.weight"}, "got row_embeddings.weight"),
         "missing": ({"weights": good, "key": "row_embeddings.weight,x"}, "it has no 'x'; key is one of row_embeddings"),

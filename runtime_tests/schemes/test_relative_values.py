@@ -153,7 +153,7 @@ def test_numbers_that_are_probabilities_sum_to_one() -> None:
 
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "scale": ({"scale": 0.0}, "scale must be a finite number other than 0, got 0.0"),
-    "left": ({"left": -1}, "left and right must be at least 0, got -1 and 8"),
+    "left": ({"left": -1}, "left must be at least 0, got -1"),
 }
 
 

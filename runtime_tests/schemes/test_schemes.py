@@ -126,7 +126,7 @@ def test_learned_weights_by_key_and_what_goes_wrong_with_them(tmp_path: Path) ->
     refused("max_len must be at most the 12 rows", posenc.Spec(max_len=13), weights=str(path), key="a")
     refused(r"weights: a must be \(rows, d_model\) = \(12, 5\), got \(12, 4\)", weights=str(path), key="a", d_model=5)
     refused("key names a tensor in a file", key="a")
-    refused("std must be above 0", std=0.0)
+    refused("std must be a finite number above 0", std=0.0)
     bad = tmp_path / "bad.npy"
     bad.write_bytes(b"not numpy at all")
     refused("cannot read .*bad.npy as .npy", weights=str(bad))

@@ -30,6 +30,9 @@ def test_no_source_needs_torch() -> None:
         ("rope -p nonsense=3", "rope has no parameter 'nonsense': it has head_dim, "),
         ("mrope -p rope_type=abc", "rope_type must be "),
         ("rope -p rope_type=yarn -p factor=x", "factor must be float, got 'x'"),
+        ("rope -p head_dim=7", "head_dim must be an even number of at least 2, got 7"),
+        ("rope_nd -p rope_theta=10000,0.5", "rope_theta must be a finite number above 1, got 0.5"),
+        ("learned -p std=inf", "std must be a finite number above 0, got inf"),
     ],
 )
 def test_a_wrong_parameter_is_refused_without_torch(words: str, text: str) -> None:

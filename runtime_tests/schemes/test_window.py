@@ -182,7 +182,7 @@ def bad(tmp_path: Path) -> dict[str, tuple[str, dict[str, Any], str]]:
         "no heads": ("swin_bias", {"heads": 0}, "heads must be at least 1, got 0"),
         "no units": ("swin_cpb", {"hidden": 0}, "hidden must be at least 1, got 0"),
         "key alone": ("swin_bias", {"key": "table"}, "give weights=FILE beside key=table"),
-        "std": ("swin_bias", {"std": 0.0}, "std must be above 0, got 0.0"),
+        "std": ("swin_bias", {"std": 0.0}, "std must be a finite number above 0, got 0.0"),
         "trained": (
             "swin_cpb",
             {"pretrained_window": 1},
