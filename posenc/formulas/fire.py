@@ -24,6 +24,10 @@ SINGLES = 16
 """Single numbers that are tried as c, and as L."""
 NEAREST = 2
 """Pairs of c and L that are computed whole, of each network."""
+NEAR = 0.1
+"""How far off a pair is that is computed whole, at most, as a share of the largest number."""
+AT_ONCE = 2**14
+"""Shares whose units are computed at once."""
 EXACT = 1e-6
 """By how much a number may be another short decimal, as a share: what float32 has of it."""
 OF_SMALL = 1e-6
@@ -47,8 +51,12 @@ def reference(call: Call, *, weights: Weights, c: float, threshold: float) -> tu
 def network(weights: Weights, share: Floats) -> Floats:
     """Return what a network says of shares in float64: (...) -> (heads, ...)."""
     first, bias, second, last = weights
-    units = np.maximum(np.multiply.outer(share, first) + bias, 0)
-    return np.asarray(np.moveaxis(units @ second.T + last, -1, 0))
+    flat, heads = share.reshape(-1), np.empty((len(last), share.size))
+    # all units of all shares at once would take gigabytes where a window has thousands of places
+    for start in range(0, share.size, AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        heads[:, part] = second @ np.maximum(np.multiply.outer(first, flat[part]) + bias[:, None], 0) + last[:, None]
+    return heads.reshape(len(last), *share.shape)
 
 
 def shares(query: Integers, key: Integers, c: float, threshold: float) -> Floats:
@@ -60,7 +68,8 @@ def shares(query: Integers, key: Integers, c: float, threshold: float) -> Floats
 def fit(seen: Observation) -> Iterator[Guess]:
     """Find the network among what is stored, and c and L among the single numbers there, or products of two of them.
 
-    A few keys say which of these come first. L says nothing in a call whose queries all are beyond it.
+    A few keys say which of these come first, and which are not worth a whole table: those that are off by more than a
+    tenth of the largest number. L says nothing in a call whose queries all are beyond it.
     """
     heads, queries, keys = seen.numbers.shape
     if keys < queries or not seen.singles:
@@ -74,9 +83,11 @@ def fit(seen: Observation) -> Iterator[Guess]:
         tried = []
         for c in dict.fromkeys(singles):
             for threshold in ends:
-                off = np.abs(network(weights, shares(query[rows], key[:, columns], c, threshold)) - few)
-                tried.append((float(np.nanmax(off, initial=0.0)), c, threshold))
-        for _, c, threshold in sorted(tried)[:NEAREST]:
+                differences = np.abs(network(weights, shares(query[rows], key[:, columns], c, threshold)) - few)
+                tried.append((float(np.nanmax(differences, initial=0.0)), c, threshold))
+        for off, c, threshold in sorted(tried)[:NEAREST]:
+            if off > NEAR * float(np.nanmax(np.abs(few), initial=0.0)):
+                continue
             read: dict[str, Value] = {
                 "heads": heads,
                 "hidden": len(weights[0]),
