@@ -1,7 +1,7 @@
 """Typed keyword parameters of a function: described by its signature and docstring, checked as values, read from text.
 
 A parameter's type is its annotation: int, float, bool, str, None, unions of them, `tuple[int, ...]`, a Literal, or
-`Annotated[str, REGISTRY]` for a name in a registry. `Annotated[int, at_least(1)]` says which numbers it may have.
+`Annotated[str, REGISTRY]` for a name in a registry. `Annotated[int, minimum(1)]` says which numbers it may have.
 `**more: Annotated[Value, describe]` stands for the parameters that `describe()` returns.
 """
 

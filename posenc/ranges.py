@@ -1,6 +1,6 @@
 """Ranges of parameters, in one form: what a signature declares, and what is refused.
 
-`heads: Annotated[int, at_least(1)] = 8` refuses 0: "heads must be at least 1, got 0". This is known without torch.
+`heads: Annotated[int, minimum(1)] = 8` refuses 0: "heads must be at least 1, got 0". This is known without torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Range:
                 raise ValueError(f"{name} must be {self.words}, got {value}")
 
 
-def at_least(least: int) -> Range:
+def minimum(least: int) -> Range:
     """Return the numbers from `least` on."""
     return Range(f"at least {least}", lambda value: value >= least)
 

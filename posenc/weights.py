@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc.memory import check_room
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.weight_files import NAMED, read_tensor
 
 _RECORD: ContextVar[list[Tensor] | None] = ContextVar("record", default=None)
@@ -78,7 +78,7 @@ class Weights:
             ValueError: in one line, for a size below 1 and for a tensor that cannot be read or has another shape; for a
                 key without a file, std not above 0, and a random table larger than the free memory.
         """
-        at_least(1).check(**sizes)
+        minimum(1).check(**sizes)
         if self.file is None:
             return self._random(_with_default(sizes, default))
         table = load_tensor(self.file, self.key, tuple(sizes))

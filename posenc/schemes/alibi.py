@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, too_small
 from posenc.formulas.alibi import reference
 from posenc.ports import Floats
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos.rows import float64_error
 from posenc.sources.bias import encode as bias
@@ -87,7 +87,7 @@ class Slopes(nn.Module):
 def alibi(
     spec: Spec,
     *,
-    heads: Annotated[int, at_least(1)] = 8,
+    heads: Annotated[int, minimum(1)] = 8,
     form: Literal["distance", "key", "last_key"] = "distance",
     output: Literal["bias", "scores"] = "scores",
     bias_max: Annotated[float, above(0)] = 8.0,

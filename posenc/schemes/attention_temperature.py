@@ -18,7 +18,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.attention_temperature import factors, reference
 from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats, Integers
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import TRIED, Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rows import additive
@@ -47,8 +47,8 @@ def attention_temperature(
     spec: Spec,
     *,
     beta: Annotated[float, above(0)] = 0.1,
-    step: Annotated[int, at_least(1)] = 8192,
-    offset: Annotated[int, at_least(0)] = 0,
+    step: Annotated[int, minimum(1)] = 8192,
+    offset: Annotated[int, minimum(0)] = 0,
 ) -> Encoding:
     """Factors of queries that grow with the logarithm of their position, by steps: (batch, seq, 1).
 

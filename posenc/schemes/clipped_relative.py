@@ -16,7 +16,7 @@ from torch import nn
 
 from posenc.encoding import Encoding
 from posenc.formulas.clipped_relative import ClippedTable, added_values, reference
-from posenc.ranges import NOT_ZERO, above, at_least
+from posenc.ranges import NOT_ZERO, above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_query import ByQuery
@@ -45,9 +45,9 @@ Distance = Literal["key_minus_query", "query_minus_key"]
 def clipped_relative(
     spec: Spec,
     *,
-    head_dim: Annotated[int | None, at_least(1)] = None,
-    left: Annotated[int, at_least(0)] = 64,
-    right: Annotated[int, at_least(0)] = 8,
+    head_dim: Annotated[int | None, minimum(1)] = None,
+    left: Annotated[int, minimum(0)] = 64,
+    right: Annotated[int, minimum(0)] = 8,
     beyond: Literal["clip", "zero"] = "clip",
     distance: Distance = "key_minus_query",
     scale: Annotated[float | None, NOT_ZERO] = None,

@@ -32,7 +32,7 @@ from posenc.formulas.conformer_relative import chunk_shift_reference, of_chunk, 
 from posenc.formulas.parts.rows import waves
 from posenc.joins.rows import RowsOutput
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
-from posenc.ranges import EVEN, above, at_least
+from posenc.ranges import EVEN, above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -73,10 +73,10 @@ def conformer_relative(
     d_model: Annotated[int, EVEN] = 512,
     style: Style = "both",
     base: Annotated[float, above(1)] = 10000.0,
-    stored: Annotated[int | None, at_least(1)] = None,
-    past: Annotated[int, at_least(0)] = 12,
-    future: Annotated[int, at_least(0)] = 0,
-    chunk: Annotated[int, at_least(1)] = 12,
+    stored: Annotated[int | None, minimum(1)] = None,
+    past: Annotated[int, minimum(0)] = 12,
+    future: Annotated[int, minimum(0)] = 0,
+    chunk: Annotated[int, minimum(1)] = 12,
     output: Literal["rows", "shift"] = "rows",
 ) -> Encoding:
     """Rows of sines and cosines of distances between frames, as the codes of Conformers have them.

@@ -18,7 +18,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.formulas.decomposed_relative import reference
 from posenc.memory import check_room
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window import two_products as decomposed
@@ -55,7 +55,7 @@ NOT_READ = "queries are multiplied by the rows of rows and of columns apart: an 
 def decomposed_relative(
     spec: Spec,
     *,
-    head_dim: Annotated[int | None, at_least(1)] = None,
+    head_dim: Annotated[int | None, minimum(1)] = None,
     window: int | tuple[int, ...] | None = None,
     size: int | tuple[int, ...] | None = None,
     output: Literal["bias", "scores"] = "bias",

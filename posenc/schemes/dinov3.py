@@ -19,7 +19,7 @@ from posenc.formulas.parts import rotation
 from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
 from posenc.ports import Floats
-from posenc.ranges import above, at_least, multiple_of
+from posenc.ranges import above, minimum, multiple_of
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid.encode import NO_SHIFT
 from posenc.sources.rotary import encode as rotary
@@ -60,7 +60,7 @@ def dinov3(
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
     output: Literal["rotate", "cos_sin"] = "rotate",
     width: Literal["half", "full"] = "half",
-    prefix: Annotated[int, at_least(0)] = 0,
+    prefix: Annotated[int, minimum(0)] = 0,
 ) -> Encoding:
     """Queries and keys of image patches rotated by row and column as fractions of the grid, whatever its size.
 

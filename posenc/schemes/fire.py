@@ -19,7 +19,7 @@ from posenc.encoding import Encoding, Probes, Tolerance, eps
 from posenc.formulas.fire import reference
 from posenc.memory import check_room
 from posenc.ports import Array
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
@@ -139,8 +139,8 @@ LONGEST = 2048
 def fire(
     spec: Spec,
     *,
-    heads: Annotated[int | None, at_least(1)] = None,
-    hidden: Annotated[int | None, at_least(1)] = None,
+    heads: Annotated[int | None, minimum(1)] = None,
+    hidden: Annotated[int | None, minimum(1)] = None,
     c: Annotated[float | None, above(0)] = None,
     threshold: Annotated[float | None, above(0)] = None,
     output: Literal["bias", "scores"] = "bias",

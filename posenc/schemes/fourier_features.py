@@ -18,7 +18,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.parts.features import FeatureParameters, banded, projected
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import BOUNDS, DATA, Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family
@@ -88,7 +88,7 @@ def fourier_features(
     *,
     in_features: int = 2,
     kind: Kind = "gaussian",
-    features: Annotated[int | None, at_least(1)] = None,
+    features: Annotated[int | None, minimum(1)] = None,
     max_freq: float | tuple[float, ...] | None = None,
     std: Annotated[float, above(0)] = 1.0,
     weights: str | None = None,

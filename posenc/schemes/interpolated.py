@@ -17,7 +17,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.interpolated import reference, reference_of_tokens
 from posenc.formulas.parts.resampling import Resampling
 from posenc.memory import check_room
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated import encode as interpolation
 from posenc.sources.interpolated.weights import Filter
@@ -52,9 +52,9 @@ NOT_READ = "a grid of the size that it is stored in was not resampled: it is a l
 def interpolated(
     spec: Spec,
     *,
-    d_model: Annotated[int | None, at_least(1)] = None,
+    d_model: Annotated[int | None, minimum(1)] = None,
     grid: tuple[int, ...] | None = None,
-    prefix: Annotated[int, at_least(0)] = 1,
+    prefix: Annotated[int, minimum(0)] = 1,
     mode: Literal["bicubic", "bilinear"] = "bicubic",
     antialias: bool = False,
     align_corners: bool = False,

@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.formulas.learned import reference
 from posenc.joins.rows import RowsOutput
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
 from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
@@ -47,7 +47,7 @@ def rows_of_file(parameters: Mapping[str, object]) -> int | None:
 def learned(
     spec: Spec,
     *,
-    d_model: Annotated[int | None, at_least(1)] = None,
+    d_model: Annotated[int | None, minimum(1)] = None,
     output: Literal["add", "rows", "table"] = "add",
     weights: str | None = None,
     key: str | None = None,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.formulas.learned_2d import reference
-from posenc.ranges import EVEN, above, at_least
+from posenc.ranges import EVEN, above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid import encode as grid
 from posenc.sources.rows.learned_tables import LearnedTable
@@ -52,7 +52,7 @@ def learned_2d(
     spec: Spec,
     *,
     dim: Annotated[int | None, EVEN] = None,
-    rows: Annotated[int | None, at_least(1)] = None,
+    rows: Annotated[int | None, minimum(1)] = None,
     order: Literal["column_first", "row_first"] = "column_first",
     tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
     weights: str | None = None,

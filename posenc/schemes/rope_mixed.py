@@ -18,7 +18,7 @@ from posenc.formulas.rope_mixed import reference
 from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
 from posenc.ports import Floats
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import DATA, Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rotary import encode as rotary
@@ -48,7 +48,7 @@ HEADS, HEAD_DIM = 6, 64
 def rope_mixed(
     spec: Spec,
     *,
-    heads: Annotated[int | None, at_least(1)] = None,
+    heads: Annotated[int | None, minimum(1)] = None,
     head_dim: int | None = None,
     weights: str | None = None,
     key: str | None = None,

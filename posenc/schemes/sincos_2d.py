@@ -15,7 +15,7 @@ import numpy as np
 from posenc.encoding import Encoding
 from posenc.formulas.sincos_2d import Sincos2dParameters, reference
 from posenc.ports import Floats
-from posenc.ranges import above, at_least, multiple_of
+from posenc.ranges import above, minimum, multiple_of
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.grid import encode as grid
@@ -83,8 +83,8 @@ def sincos_2d(
     layout: Literal["halves", "interleaved", "sines_first"] = "halves",
     output: Literal["add", "rows"] = "add",
     spacing: Literal["paper", "half"] = "paper",
-    crop: Annotated[int | None, at_least(1)] = None,
-    base_size: Annotated[int | None, at_least(1)] = None,
+    crop: Annotated[int | None, minimum(1)] = None,
+    base_size: Annotated[int | None, minimum(1)] = None,
     interpolation_scale: Annotated[float, above(0)] = 1.0,
 ) -> Encoding:
     """Sines and cosines of row and column, added to the patches of an image.
@@ -103,7 +103,7 @@ def sincos_2d(
         interpolation_scale: what divides all coordinates.
     """
     if spacing == "half":
-        at_least(8).check(dim=dim)
+        minimum(8).check(dim=dim)
     where = AxisCoordinates(crop, base_size, interpolation_scale)
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")

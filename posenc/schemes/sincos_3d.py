@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from posenc.encoding import Encoding
 from posenc.formulas.sincos_3d import Sincos3dParameters, reference
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
@@ -42,7 +42,7 @@ def rows_of(parameters: Mapping[str, object]) -> int:
 def sincos_3d(
     spec: Spec,
     *,
-    dim: Annotated[int, at_least(8)] = 1920,
+    dim: Annotated[int, minimum(8)] = 1920,
     temporal: int | None = None,
     base: Annotated[float, above(1)] = 10000.0,
     order: Literal["row_first", "column_first"] = "column_first",

@@ -14,7 +14,7 @@ from posenc.encoding import Encoding, RowSource
 from posenc.formulas.sinusoidal import SinusoidParameters, reference
 from posenc.joins.rows import RowsOutput
 from posenc.ports import Floats
-from posenc.ranges import NOT_ZERO, above, at_least
+from posenc.ranges import NOT_ZERO, above, minimum
 from posenc.scheme import scheme
 from posenc.sincos import (
     check_table,
@@ -43,13 +43,13 @@ from posenc.weights import Weights
 def sinusoidal(
     spec: Spec,
     *,
-    d_model: Annotated[int | Literal["auto"], at_least(1)] = 512,
+    d_model: Annotated[int | Literal["auto"], minimum(1)] = 512,
     base: Annotated[float, above(1)] = 10000.0,
     layout: Literal["interleaved", "halves"] = "interleaved",
     spacing: Literal["paper", "half"] = "paper",
     output: Literal["add", "rows", "table"] = "add",
     strict_even: bool = False,
-    padding_row: Annotated[int | None, at_least(0)] = None,
+    padding_row: Annotated[int | None, minimum(0)] = None,
     scale_x: float | Literal["sqrt"] = 1.0,
     scale: Annotated[float, NOT_ZERO] = 1.0,
     weights: str | None = None,

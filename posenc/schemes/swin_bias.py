@@ -17,7 +17,7 @@ from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.formulas.swin_bias import reference
 from posenc.ports import Integers
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated.encode import SUMS, ResampledGrid
 from posenc.sources.interpolated.modules import Resample2d
@@ -47,7 +47,7 @@ SIDE = 64
 def swin_bias(
     spec: Spec,
     *,
-    heads: Annotated[int | None, at_least(1)] = None,
+    heads: Annotated[int | None, minimum(1)] = None,
     window: int | tuple[int, ...] = (7, 7),
     class_token: bool = False,
     interpolation: Literal["bilinear", "bicubic"] = "bilinear",

@@ -19,7 +19,7 @@ from posenc.call import Formula
 from posenc.encoding import Encoding, eps
 from posenc.formulas.swin_cpb import reference
 from posenc.memory import check_room
-from posenc.ranges import at_least
+from posenc.ranges import minimum
 from posenc.scheme import BOUNDS, DATA, Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
@@ -50,10 +50,10 @@ SIDE = 64
 def swin_cpb(
     spec: Spec,
     *,
-    heads: Annotated[int | None, at_least(1)] = None,
+    heads: Annotated[int | None, minimum(1)] = None,
     window: int | tuple[int, ...] = (8, 8),
     pretrained_window: int | tuple[int, ...] = 0,
-    hidden: Annotated[int | None, at_least(1)] = None,
+    hidden: Annotated[int | None, minimum(1)] = None,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,

@@ -16,7 +16,7 @@ from posenc.encoding import Encoding
 from posenc.formulas.t5_bias import reference
 from posenc.memory import check_room
 from posenc.ports import Integers
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_distance import ByDistance
@@ -35,7 +35,7 @@ from posenc.weights import Weights
 def t5_bias(
     spec: Spec,
     *,
-    heads: Annotated[int | None, at_least(1)] = None,
+    heads: Annotated[int | None, minimum(1)] = None,
     num_buckets: int = 32,
     max_distance: int = 128,
     bidirectional: bool = True,

@@ -21,7 +21,7 @@ import numpy as np
 from posenc.encoding import Encoding, Probes
 from posenc.formulas.timestep import reference
 from posenc.ports import Axis, Floats, Port, Positions, Values
-from posenc.ranges import above, at_least
+from posenc.ranges import above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos, sincos_of_steps
 from posenc.sources.features import encode as features
@@ -44,7 +44,7 @@ AS_INPUT = "steps are an input, one for each sequence of a batch; use --position
 def timestep(
     spec: Spec,
     *,
-    dim: Annotated[int, at_least(2)] = 256,
+    dim: Annotated[int, minimum(2)] = 256,
     flip_sin_to_cos: bool = False,
     downscale_freq_shift: float = 1.0,
     scale: Annotated[float, above(0)] = 1.0,

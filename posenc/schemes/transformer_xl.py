@@ -25,7 +25,7 @@ from posenc.arithmetic import larger
 from posenc.encoding import Encoding
 from posenc.formulas.transformer_xl import KEYS, Attention, reference, shift_reference
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
-from posenc.ranges import EVEN, above, at_least
+from posenc.ranges import EVEN, above, minimum
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -130,7 +130,7 @@ def transformer_xl(
     *,
     d_model: Annotated[int, EVEN] = 512,
     attention: Attention = "causal",
-    clamp_len: Annotated[int | None, at_least(1)] = None,
+    clamp_len: Annotated[int | None, minimum(1)] = None,
     base: Annotated[float, above(1)] = 10000.0,
     output: Literal["rows", "shift"] = "rows",
 ) -> Encoding:
