@@ -25,7 +25,9 @@ SINGLES = 16
 NEAREST = 2
 """Pairs of c and L that are computed whole, of each network."""
 NEAR = 0.1
-"""How far off a pair is that is computed whole, at most, as a share of the largest number."""
+"""How far off a pair is whose large table is computed whole, at most, as a share of the largest number."""
+MANY_UNITS = 2**24
+"""Units of a table, of all queries and keys, from which on it is a large one."""
 AT_ONCE = 2**14
 """Shares whose units are computed at once."""
 EXACT = 1e-6
@@ -68,8 +70,8 @@ def shares(query: Integers, key: Integers, c: float, threshold: float) -> Floats
 def fit(seen: Observation) -> Iterator[Guess]:
     """Find the network among what is stored, and c and L among the single numbers there, or products of two of them.
 
-    A few keys say which of these come first, and which are not worth a whole table: those that are off by more than a
-    tenth of the largest number. L says nothing in a call whose queries all are beyond it.
+    A few keys say which of these come first, and which are not worth a whole table of many numbers: those that are off
+    by more than a tenth of the largest one. L says nothing in a call whose queries all are beyond it.
     """
     heads, queries, keys = seen.numbers.shape
     if keys < queries or not seen.singles:
@@ -86,7 +88,8 @@ def fit(seen: Observation) -> Iterator[Guess]:
                 differences = np.abs(network(weights, shares(query[rows], key[:, columns], c, threshold)) - few)
                 tried.append((float(np.nanmax(differences, initial=0.0)), c, threshold))
         for off, c, threshold in sorted(tried)[:NEAREST]:
-            if off > NEAR * float(np.nanmax(np.abs(few), initial=0.0)):
+            is_large = queries * keys * len(weights[0]) > MANY_UNITS
+            if is_large and off > NEAR * float(np.nanmax(np.abs(few), initial=0.0)):
                 continue
             read: dict[str, Value] = {
                 "heads": heads,
