@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from posenc.ranges import Range
+from posenc.ranges import NumberRange
 from posenc.registry import Registry, did_you_mean
 from posenc.spec import Spec
 
@@ -41,7 +41,7 @@ class Parameter:
     type: object
     default: object = REQUIRED
     help: str = ""
-    range: Range | None = None
+    range: NumberRange | None = None
 
     @property
     def type_name(self) -> str:
@@ -107,9 +107,9 @@ def _hints(function: Callable[..., object]) -> dict[str, object]:
         return {}
 
 
-def _kind_and_range(hint: object) -> tuple[object, Range | None]:
+def _kind_and_range(hint: object) -> tuple[object, NumberRange | None]:
     """Return an annotation without its range, and the range."""
-    if get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Range):
+    if get_origin(hint) is Annotated and isinstance(get_args(hint)[1], NumberRange):
         return get_args(hint)
     return hint, None
 
@@ -154,8 +154,10 @@ def _first_that_fits(parameter: Parameter, value: Any, read: Callable[[Any, obje
 
 def _check_range(parameter: Parameter, value: object) -> None:
     """Raise ValueError where a number, or one of a list, is not in a parameter's range."""
+    if parameter.range is None:
+        return
     for number in value if isinstance(value, tuple) else (value,):
-        if parameter.range is not None and isinstance(number, (int, float)) and not isinstance(number, bool):
+        if isinstance(number, (int, float)):
             parameter.range.check(**{parameter.name: number})
 
 

@@ -1,6 +1,6 @@
-"""Ranges of parameters, in one form: what a signature declares, and what is refused.
+"""Ranges of numbers, in one form: what the signature of a scheme declares, and what is refused.
 
-`heads: Annotated[int, minimum(1)] = 8` refuses 0: "heads must be at least 1, got 0". This is known without torch.
+`heads: Annotated[int, minimum(1)] = 8` refuses 0: "heads must be at least 1, got 0". No torch is loaded for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Range:
+class NumberRange:
     """The numbers that a parameter may have.
 
     Args:
         words: what they are, behind "must be".
-        holds: whether a number is one of them; it is called with int and float, NaN and infinities too.
+        holds: whether a number is one of them; NaN and infinities are asked about, too.
     """
 
     words: str
@@ -29,20 +29,23 @@ class Range:
                 raise ValueError(f"{name} must be {self.words}, got {value}")
 
 
-def minimum(least: int) -> Range:
+def minimum(least: int) -> NumberRange:
     """Return the numbers from `least` on."""
-    return Range(f"at least {least}", lambda value: value >= least)
+    return NumberRange(f"at least {least}", lambda value: value >= least)
 
 
-def above(bound: int) -> Range:
+def above(bound: int) -> NumberRange:
     """Return the finite numbers above a bound."""
-    return Range(f"a finite number above {bound}", lambda value: value > bound and math.isfinite(value))
+    return NumberRange(f"a finite number above {bound}", lambda value: value > bound and math.isfinite(value))
 
 
-def multiple_of(factor: int) -> Range:
-    """Return the whole numbers of which `factor` is a divisor, from itself on."""
-    return Range(f"a multiple of {factor}, at least {factor}", lambda value: value >= factor and value % factor == 0)
+def multiple_of(factor: int, least: int | None = None) -> NumberRange:
+    """Return the multiples of `factor` from `least` on, by default from `factor` itself."""
+    start = factor if least is None else least
+    return NumberRange(
+        f"a multiple of {factor}, at least {start}", lambda value: value >= start and value % factor == 0
+    )
 
 
-EVEN = Range("an even number of at least 2", lambda value: value >= 2 and value % 2 == 0)
-NOT_ZERO = Range("a finite number other than 0", lambda value: value != 0 and math.isfinite(value))
+EVEN = NumberRange("an even number of at least 2", lambda value: value >= 2 and value % 2 == 0)
+NOT_ZERO = NumberRange("a finite number other than 0", lambda value: value != 0 and math.isfinite(value))

@@ -25,9 +25,9 @@ SINGLES = 16
 NEAREST = 2
 """Pairs of c and L that are computed whole, of each network."""
 NEAR = 0.1
-"""How far off a pair is whose large table is computed whole, at most, as a share of the largest number."""
+"""How far off a pair may be for a large table to be computed, as a share of the largest number."""
 MANY_UNITS = 2**24
-"""Units of a table, of all queries and keys, from which on it is a large one."""
+"""A table is large whose units, of all queries and keys, are more than these."""
 AT_ONCE = 2**14
 """Shares whose units are computed at once."""
 EXACT = 1e-6
@@ -70,8 +70,8 @@ def shares(query: Integers, key: Integers, c: float, threshold: float) -> Floats
 def fit(seen: Observation) -> Iterator[Guess]:
     """Find the network among what is stored, and c and L among the single numbers there, or products of two of them.
 
-    A few keys say which of these come first, and which are not worth a whole table of many numbers: those that are off
-    by more than a tenth of the largest one. L says nothing in a call whose queries all are beyond it.
+    A few keys say which of these come first. Where even the first are off by more than a tenth of the largest number, a
+    large table is not computed. L says nothing in a call whose queries all are beyond it.
     """
     heads, queries, keys = seen.numbers.shape
     if keys < queries or not seen.singles:
@@ -79,17 +79,18 @@ def fit(seen: Observation) -> Iterator[Guess]:
     query, key = np.arange(queries)[:, None] + keys - queries, np.arange(keys)[None]
     rows, columns = (np.linspace(0, count - 1, FEW).astype(int) for count in (queries, keys))
     few = seen.numbers.astype(np.float64)[:, rows][:, :, columns]
+    far = NEAR * float(np.nanmax(np.abs(few), initial=0.0))
     singles = [abs(number) for number in seen.singles if number][:SINGLES]
     ends = dict.fromkeys((*singles, *(a * b for i, a in enumerate(singles) for b in singles[i + 1 :])))
     for weights in _networks(seen.tables, heads):
+        is_large = queries * keys * len(weights[0]) > MANY_UNITS
         tried = []
         for c in dict.fromkeys(singles):
             for threshold in ends:
                 differences = np.abs(network(weights, shares(query[rows], key[:, columns], c, threshold)) - few)
                 tried.append((float(np.nanmax(differences, initial=0.0)), c, threshold))
         for off, c, threshold in sorted(tried)[:NEAREST]:
-            is_large = queries * keys * len(weights[0]) > MANY_UNITS
-            if is_large and off > NEAR * float(np.nanmax(np.abs(few), initial=0.0)):
+            if is_large and off > far:
                 continue
             read: dict[str, Value] = {
                 "heads": heads,

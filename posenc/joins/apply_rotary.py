@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.ports import BATCH, Axis, fixed
+from posenc.ranges import EVEN
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,7 @@ class Heads:
     count: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("head_dim", self.head_dim), ("rotary_dim", self.rotary_dim)):
-            if value < 2 or value % 2:
-                raise ValueError(f"{name} must be an even number of at least 2, got {value}")
+        EVEN.check(head_dim=self.head_dim, rotary_dim=self.rotary_dim)
         if self.rotary_dim > self.head_dim:
             raise ValueError(f"rotary_dim ({self.rotary_dim}) must be at most head_dim ({self.head_dim})")
 

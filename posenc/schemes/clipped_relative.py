@@ -10,7 +10,6 @@ a second table, of values. Beyond its window VITS adds nothing, the others take 
 from functools import partial
 from typing import Annotated, Literal
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -74,7 +73,8 @@ def clipped_relative(
     """
     count = left + 1 + right
     table = Weights(weights, key, std).table({"left + 1 + right": count, "head_dim": head_dim}, (count, 64))
-    factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
+    usual = 1.0 if output == "values" else table.shape[1] ** -0.5
+    factor = usual if scale is None else scale
     trained = ClippedTable(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table
     rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
@@ -87,11 +87,3 @@ def clipped_relative(
     edge = int(beyond == "zero")  # a row of zeros on either side holds for all keys beyond
     products = ByQuery(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
     return bias.encode(products, spec, result, formula=partial(reference, rows=trained))
-
-
-def _factor(scale: float | None, usual: float) -> float:
-    if scale is None:
-        return usual
-    if not np.isfinite(scale) or scale == 0:
-        raise ValueError(f"scale must be a finite number other than 0, got {scale}")
-    return scale

@@ -73,7 +73,7 @@ def conformer_relative(
     d_model: Annotated[int, EVEN] = 512,
     style: Style = "both",
     base: Annotated[float, above(1)] = 10000.0,
-    stored: Annotated[int | None, minimum(1)] = None,
+    stored: int | None = None,
     past: Annotated[int, minimum(0)] = 12,
     future: Annotated[int, minimum(0)] = 0,
     chunk: Annotated[int, minimum(1)] = 12,
@@ -94,7 +94,6 @@ def conformer_relative(
         output: "rows", or of both and chunk "shift", scores with these rows to scores with the keys of a call, or of a
             chunk and its context.
     """
-    relative.check_frequencies(d_model, base)
     _check(style, stored, (past, future, chunk))
     _check_spec(spec, style, output)
     if output == "shift":
@@ -113,7 +112,7 @@ def conformer_relative(
 
 
 def _check(style: Style, stored: int | None, chunk: tuple[int, int, int]) -> None:
-    if stored is not None and (style != "descending" or stored > END):
+    if stored is not None and (style != "descending" or not 1 <= stored <= END):
         raise ValueError(f"stored is a number of rows of style=descending, from 1 to {END}, got {stored} with {style}")
     # a chunk and its context are one row of distances, which has to fit
     if sum(chunk) >= END:

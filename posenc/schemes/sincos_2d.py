@@ -103,7 +103,7 @@ def sincos_2d(
         interpolation_scale: what divides all coordinates.
     """
     if spacing == "half":
-        minimum(8).check(dim=dim)
+        multiple_of(4, 8).check(dim=dim)
     where = AxisCoordinates(crop, base_size, interpolation_scale)
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")

@@ -25,7 +25,7 @@ from posenc.arithmetic import larger
 from posenc.encoding import Encoding
 from posenc.formulas.transformer_xl import KEYS, Attention, reference, shift_reference
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
-from posenc.ranges import EVEN, above, minimum
+from posenc.ranges import EVEN, above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -130,7 +130,7 @@ def transformer_xl(
     *,
     d_model: Annotated[int, EVEN] = 512,
     attention: Attention = "causal",
-    clamp_len: Annotated[int | None, minimum(1)] = None,
+    clamp_len: int | None = None,
     base: Annotated[float, above(1)] = 10000.0,
     output: Literal["rows", "shift"] = "rows",
 ) -> Encoding:
@@ -145,9 +145,8 @@ def transformer_xl(
         output: "rows" for the keys k (and queries q), or "shift" scores with these rows to scores with keys, 0 if
             unseen.
     """
-    relative.check_frequencies(d_model, base)
-    if clamp_len is not None and clamp_len >= END:
-        raise ValueError(f"clamp_len must be a distance below {END}, got {clamp_len}")
+    if clamp_len is not None and not 1 <= clamp_len < END:
+        raise ValueError(f"clamp_len must be a distance from 1 to {END - 1}, got {clamp_len}")
     if output == "shift":
         return _shift(spec, attention)
     more = attention != "causal"

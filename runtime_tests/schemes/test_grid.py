@@ -132,7 +132,7 @@ NAMES = ("sincos_2d", "sincos_3d", "sine_2d")
     ("name", "params", "text"),
     [
         ("sincos_2d", {"dim": 6}, "dim must be a multiple of 4, at least 4, got 6"),
-        ("sincos_2d", {"dim": 4, "spacing": "half"}, "dim must be at least 8, got 4"),
+        ("sincos_2d", {"dim": 4, "spacing": "half"}, "dim must be a multiple of 4, at least 8, got 4"),
         ("sincos_2d", {"base": 1.0}, "base must be a finite number above 1, got 1.0"),
         ("sincos_2d", {"crop": 0}, "crop must be at least 1, got 0"),
         ("sincos_2d", {"base_size": 0}, "base_size must be at least 1, got 0"),

@@ -190,7 +190,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "odd": ("transformer_xl", {"d_model": 7}, "d_model must be an even number of at least 2, got 7"),
     "none": ("conformer_relative", {"d_model": 0}, "d_model must be an even number of at least 2, got 0"),
     "base": ("transformer_xl", {"base": 1.0}, "base must be a finite number above 1, got 1.0"),
-    "clamp": ("transformer_xl", {"clamp_len": 0}, "clamp_len must be at least 1, got 0"),
+    "clamp": ("transformer_xl", {"clamp_len": 0}, "clamp_len must be a distance from 1 to 16777215, got 0"),
     "stored": ("conformer_relative", {"stored": 9}, "stored is a number of rows of style=descending"),
     "past": ("conformer_relative", {"style": "chunk", "past": -1}, "past must be at least 0, got -1"),
     "chunk": ("conformer_relative", {"style": "chunk", "chunk": 0}, "chunk must be at least 1, got 0"),

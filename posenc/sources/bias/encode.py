@@ -12,6 +12,7 @@ from posenc.encoding import CaseLike, Encoding, Pair, Probes, Source
 from posenc.joins.scores import BiasSource, forward_of
 from posenc.maker import Claims, Join, claims_of, encoding, largest_position
 from posenc.ports import BATCH, SEQ, Array, Axis, Port, Values, fixed
+from posenc.ranges import minimum
 from posenc.spec import Spec
 from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
@@ -38,8 +39,7 @@ class BiasPorts:
     head_dim: int | None = None
 
     def __post_init__(self) -> None:
-        if self.heads is not None and self.heads < 1:
-            raise ValueError(f"heads must be at least 1, got {self.heads}")
+        minimum(1).check(heads=self.heads)
 
     @property
     def form(self) -> str:

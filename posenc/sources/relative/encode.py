@@ -16,7 +16,6 @@ from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSour
 from posenc.lookup import exactly, take
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import Port
-from posenc.ranges import above
 from posenc.spec import Spec
 from posenc.stored import StoredRows, laid_out
 from posenc.where import Where
@@ -162,10 +161,3 @@ def with_zeros(scores: Tensor) -> Tensor:
     # precision know; a ConstantOfShape would stay float32.
     zeros = torch.full([batch, heads, seq, 1], 0.0, dtype=scores.dtype, device=scores.device)
     return torch.cat([scores, zeros], 3)
-
-
-def check_frequencies(d_model: int, base: float) -> None:
-    """Raise ValueError where there are no pairs of features, or no frequencies."""
-    if d_model < 2 or d_model % 2:
-        raise ValueError(f"d_model must be an even number of at least 2, got {d_model}")
-    above(1).check(base=base)

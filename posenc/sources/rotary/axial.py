@@ -9,7 +9,6 @@ import numpy as np
 from posenc.formulas.rope_nd import Axial
 from posenc.joins.rotated import RotaryAngles
 from posenc.ports import Floats, Integers
-from posenc.ranges import NOT_ZERO, above
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sources.rotary.angles import AxialAngles, StaticAngles
 from posenc.sources.rotary.centered import CenteredAxialAngles
@@ -34,12 +33,8 @@ def checked(axial: Axial) -> Axial:
         raise ValueError(f"axes_dim must be equal where frequencies=alternate: axes take them by turns, got {text}")
     if sorted(axial.axis_order) != list(range(axes)):
         raise ValueError(f"axis_order must be {_listed(range(axes))} in some order, got {_listed(axial.axis_order)}")
-    for theta in axial.thetas:
-        above(1).check(rope_theta=theta)
     if not all(map(math.isfinite, first)):
         raise ValueError(f"first must be finite numbers, got {_listed(axial.first)}")
-    for distance in scale:
-        NOT_ZERO.check(scale=distance)
     _check_centered(axial.centered, first)
     if axial.tiled:
         _check_tiled(axial)

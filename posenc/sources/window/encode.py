@@ -102,9 +102,7 @@ def sides_of(name: str, numbers: int | tuple[int, ...], least: int = 1) -> Sides
 
 
 def check_bias(spec: Spec, heads: int, tokens: int) -> None:
-    """Raise ValueError without any head, or without memory for the bias of so many tokens."""
-    if heads < 1:
-        raise ValueError(f"heads must be at least 1, got {heads}")
+    """Raise ValueError without memory for the bias of so many tokens."""
     check_room("a bias", (heads + 2, tokens, tokens), spec.angle_dtype)  # and its indices, of int64
 
 

@@ -1,4 +1,4 @@
-"""FIRE's network is found among what a file stores, and takes little memory, also where it is another's."""
+"""FIRE's network is looked for among what a file stores. That takes little memory, also where the bias is another's."""
 
 import tracemalloc
 
@@ -13,7 +13,7 @@ C, THRESHOLD = 0.125, 64.0
 
 
 def observed(own: bool) -> Observation:
-    """A bias of FIRE's network, or one of numbers at random, with that network's weights among what is stored."""
+    """A bias of FIRE's network, or numbers at random; the weights of the network are stored beside either."""
     rng = np.random.default_rng(0)
     weights = (
         *(rng.normal(size=HIDDEN), rng.normal(size=HIDDEN)),
