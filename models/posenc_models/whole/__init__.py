@@ -7,10 +7,11 @@
 ('logits', 'present.0.key', 'present.0.value')
 
 `tasks` says what each task takes and gives, by the names that other tools have for them. `contents` looks at a folder,
-`companions` names what goes with a model, as its tokenizer. `choice` finds the task, `loading` loads what was looked
-at, `port_texts` and `memories` say what goes in, and `folder` puts them together. `modules` has the modules that
-call a model, `adapters` merges a LoRA, and `quantized` rounds weights to blocks of a few bits. Nothing here needs
-torch or transformers before `build`.
+`companions` names what goes with a model, as its tokenizer, and `download_cache` finds a model by its name. `choice`
+picks the task. `loading` loads the model. `port_texts` describes what goes in; `model_memories` asks the model what its
+layers remember, in the kinds of `memories`. `folder` puts all of it together. `modules` has the modules that call a
+model, `adapters` merges a LoRA, and `quantized` rounds weights to blocks of a few bits. Nothing here needs torch or
+transformers before `build`.
 """
 
 from posenc_models.whole.companions import GENERATION

@@ -1,4 +1,4 @@
-"""A model's folder, as `save_pretrained` writes it: which task it is for, and the module that is exported."""
+"""A model's folder, as `save_pretrained` writes it, and the module that is exported from it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from posenc_models.whole.choice import (
 )
 from posenc_models.whole.contents import look
 from posenc_models.whole.download_cache import folder_of
-from posenc_models.whole.loading import Checkpoint, error_line, load_model, quiet
+from posenc_models.whole.loading import Checkpoint, error_line, load_checkpoint, quiet_transformers
 from posenc_models.whole.memories import KEY_VALUES, ports_of, ports_of_stacks
-from posenc_models.whole.model_memories import begin_token, notes_of_growth, remembered
+from posenc_models.whole.model_memories import memories_of_model
 from posenc_models.whole.pipeline import MODULES, SENTENCE, SentenceEncoder, notes_of_scores, sentence_encoder
 from posenc_models.whole.port_texts import (
-    config_of,
+    config_values,
     fill_ports,
-    filled_text,
-    port_texts,
+    fill_text,
+    port_lines,
     position_count,
     receptive_field,
 )
@@ -230,7 +230,7 @@ class ModelFolder(Checkpoint):
 
         from posenc_models.vision import rule_of
 
-        with self.contents.private_folder() as place, quiet():
+        with self.contents.private_folder() as place, quiet_transformers():
             return rule_of(transformers.AutoConfig.from_pretrained(place, trust_remote_code=False))
 
     def as_file(self, inputs: Collection[str], outputs: Collection[str]) -> Self:
@@ -267,7 +267,7 @@ class ModelFolder(Checkpoint):
         """
         if self.sentences is not None and not self.sentences.auto:
             return self._static(self.sentences)
-        model, unread = load_model(self, trial)
+        model, unread = load_checkpoint(self, trial)
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
         pipeline = self.contents.pipeline
         if pipeline is not None and pipeline.behind and self.sentences is None:
@@ -278,7 +278,7 @@ class ModelFolder(Checkpoint):
         if self.quantize is not None:
             round_linear(model, self.quantize)
         if self.task.kind == "scenes":
-            count = positions_of_token(config_of(model))
+            count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
         if self.part:
@@ -308,7 +308,7 @@ class ModelFolder(Checkpoint):
         )
 
         def call(*tensors: Tensor) -> Any:
-            with quiet():
+            with quiet_transformers():
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
         if trial:
@@ -318,7 +318,7 @@ class ModelFolder(Checkpoint):
                 _check_width(self, getattr(output, behind.answer).shape[-1])
         of_scores = notes_of_scores(self.config, self.contents.pipeline) if outputs == LOGITS else ()
         lines = (*(behind.notes if behind else ()), *of_scores, *notes)
-        return WholeModel(module.eval(), port_texts(filled), tuple(outputs), lines, config_of(whole))
+        return WholeModel(module.eval(), port_lines(filled), tuple(outputs), lines, config_values(whole))
 
     def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:
         """Return a model with what makes vectors of sentences behind it."""
@@ -344,14 +344,14 @@ class ModelFolder(Checkpoint):
         (file,) = self.contents.weights.values()
         dtype = getattr(torch, TORCH_NAMES[self.dtype])
         module = StaticCall(static_rows(file, dtype), encoder, modules_of(encoder, dtype))
-        texts = {name: filled_text(TEXT[name], self.config, None) for name in ("input_ids", "attention_mask")}
-        return WholeModel(module.eval(), port_texts(texts), tuple(self.task.outputs), encoder.notes, self.config)
+        texts = {name: fill_text(TEXT[name], self.config, None) for name in ("input_ids", "attention_mask")}
+        return WholeModel(module.eval(), port_lines(texts), tuple(self.task.outputs), encoder.notes, self.config)
 
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
 
-        said, two = config_of(model), bool(self.task.encoder)
+        said, two = config_values(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = fill_ports(model, self.dtype, self.task.inputs, takes)
         # several positions a token are of images, which no mask counts
@@ -363,15 +363,15 @@ class ModelFolder(Checkpoint):
             notes = [*notes, COUNTED]
         if self.last_token and not two:
             notes = [*notes, LAST]
-        layers, cache = remembered(model, behind_encoder=two)
-        kept = ports_of_stacks(layers) if two else ports_of(layers)
+        layers, cache = memories_of_model(model, behind_encoder=two)
+        of_layers = ports_of_stacks(layers) if two else ports_of(layers)
         before, after = KEY_VALUES
-        caches = {before.format(layer=layer, part=part): text for (layer, part), text in kept.items()}
+        caches = {before.format(layer=layer, part=part): text for (layer, part), text in of_layers.items()}
         memory = None
         if not all(one.grows for memories in layers for one in memories):
             from posenc_models.whole.caches import call_with_states
 
-            with quiet():
+            with quiet_transformers():
                 memory, lines = call_with_states(model, list(filled), layers, cache)
             notes = [*notes, *lines]
         module = (
@@ -387,12 +387,12 @@ class ModelFolder(Checkpoint):
         generates = min(MANY if few else FEW, (positions or MANY + ROOM) - ROOM)
         return WholeModel(
             module.eval(),
-            port_texts(ports),
-            (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in kept)),
-            (*notes, *notes_of_growth(said)),
+            port_lines(ports),
+            (*self.task.outputs, *(after.format(layer=layer, part=part) for layer, part in of_layers)),
+            (*notes, *_growing(said)),
             said,
             max(generates, 0),
-            (begin_token(model),) if two else (),
+            (_begin(model),) if two else (),
         )
 
 
@@ -418,3 +418,25 @@ def _exact(model: nn.Module) -> str:
     except ValueError as error:
         return f"positions are computed as the model does: {error_line(error).partition(': expected')[0]}"
     return f"rotary angles are exact: {', '.join(f'{name} was {words}' for name, words in replaced.items())}"
+
+
+def _begin(model: Any) -> int:
+    """Return the token with which a decoder begins; where none is said, that which begins a text, as in `generate`."""
+    names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
+    said = [getattr(config, name, None) for name in names for config in configs]
+    return next((token for token in said if isinstance(token, int)), 0)
+
+
+def _growing(said: Mapping[str, Any]) -> list[str]:
+    """Return a line on texts that grow past where frequencies change at once: cached keys keep the earlier ones."""
+    from posenc.rope_types import ROPE_TYPES
+
+    rope = said.get("rope_parameters") or {}
+    name = rope.get("rope_type")
+    if name not in ROPE_TYPES.names() or not ROPE_TYPES[name].by_length or ROPE_TYPES[name].in_graph:
+        return []
+    edge = rope.get(ROPE_TYPES[name].by_length) or said.get(ROPE_TYPES[name].by_length)
+    return [
+        f"{name} turns a call that goes beyond {edge} tokens by other frequencies: where a text grows past them, "
+        "give all of it again with an empty cache, as generate does"
+    ]

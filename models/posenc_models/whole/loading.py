@@ -70,14 +70,14 @@ class Checkpoint:
         return self.contents.parameters
 
 
-def load_model(checkpoint: Checkpoint, trial: bool) -> tuple[Any, list[str]]:
+def load_checkpoint(checkpoint: Checkpoint, trial: bool) -> tuple[Any, list[str]]:
     """Return a checkpoint's model in its dtype, and lines on weights that it does not read; none of its code is run."""
     try:
         import torch
         import transformers  # noqa: F401
     except ImportError as error:
         raise ValueError(f"a whole model takes torch and transformers: pip install transformers ({error})") from error
-    with checkpoint.contents.private_folder() as place, quiet():
+    with checkpoint.contents.private_folder() as place, quiet_transformers():
         try:
             cls = _class_of(checkpoint)
             if trial and (message := _too_large(checkpoint, cls, place)):
@@ -169,7 +169,7 @@ def _leave_out_towers(model: nn.Module) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Keep transformers from printing warnings and bars of progress: what matters of them becomes an error here."""
     from transformers.utils import logging
 

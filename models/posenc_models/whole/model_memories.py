@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from posenc_models.whole.loading import quiet
+from posenc_models.whole.loading import quiet_transformers
 from posenc_models.whole.memories import Memory, memories_of
-from posenc_models.whole.port_texts import config_of
+from posenc_models.whole.port_texts import config_values
 from posenc_models.whole.trials import failure_line
 
 CACHES = ("past_key_values", "cache_params")
 """What models call the cache that they take, and give."""
 
 
-def remembered(model: Any, *, behind_encoder: bool) -> tuple[tuple[tuple[Memory, ...], ...], str]:
+def memories_of_model(model: Any, *, behind_encoder: bool) -> tuple[tuple[tuple[Memory, ...], ...], str]:
     """Return what each layer remembers of two tokens, and the name of the cache; raise ValueError where it is unknown.
 
     Of a decoder behind an encoder, the layers of two states of the encoder follow, by turns.
@@ -26,7 +26,7 @@ def remembered(model: Any, *, behind_encoder: bool) -> tuple[tuple[tuple[Memory,
     def call(**named: object) -> tuple[list[Any], str]:
         """Return the layers of the cache of a call, and the cache's name."""
         try:
-            with torch.no_grad(), quiet():
+            with torch.no_grad(), quiet_transformers():
                 output = model(**named, use_cache=True)
         except Exception as error:  # a model of a stranger's config raises what comes
             raise ValueError(failure_line(model, error, [*named], cached=True)) from error
@@ -35,7 +35,7 @@ def remembered(model: Any, *, behind_encoder: bool) -> tuple[tuple[tuple[Memory,
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if behind_encoder:
-        states = torch.zeros(1, 2, config_of(model)["hidden_size"], dtype=model.dtype)
+        states = torch.zeros(1, 2, config_values(model)["hidden_size"], dtype=model.dtype)
         layers, cache = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
     else:
         layers, cache = call(input_ids=ids)
@@ -65,25 +65,3 @@ def _memories(model: Any, layers: Sequence[Any]) -> tuple[tuple[Memory, ...], ..
                 "and values of each token, states of convolutions and recurrences, and nothing else"
             ) from error
     return tuple(found)
-
-
-def begin_token(model: Any) -> int:
-    """Return the token with which a decoder begins; where none is said, that which begins a text, as in `generate`."""
-    names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
-    said = [getattr(config, name, None) for name in names for config in configs]
-    return next((token for token in said if isinstance(token, int)), 0)
-
-
-def notes_of_growth(said: Mapping[str, Any]) -> list[str]:
-    """Return a line on texts that grow past where frequencies change at once: cached keys keep the earlier ones."""
-    from posenc.rope_types import ROPE_TYPES
-
-    rope = said.get("rope_parameters") or {}
-    name = rope.get("rope_type")
-    if name not in ROPE_TYPES.names() or not ROPE_TYPES[name].by_length or ROPE_TYPES[name].in_graph:
-        return []
-    edge = rope.get(ROPE_TYPES[name].by_length) or said.get(ROPE_TYPES[name].by_length)
-    return [
-        f"{name} turns a call that goes beyond {edge} tokens by other frequencies: where a text grows past them, "
-        "give all of it again with an empty cache, as generate does"
-    ]

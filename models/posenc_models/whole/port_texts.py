@@ -28,7 +28,7 @@ def fill_ports(
     image_size: tuple[int, int] | None = None,
 ) -> dict[str, str]:
     """Return the rest of the text of each port that goes in; images have the size that a processor says, if it must."""
-    said = {"image_size": image_size, **config_of(model)}
+    said = {"image_size": image_size, **config_values(model)}
     inputs = {name: text.replace("float32[", f"{TORCH_NAMES[dtype]}[") for name, text in inputs.items()}
     for name, text in inputs.items():
         keys = {"height": said.get("image_size"), "width": said.get("image_size"), **DEFAULTS, **said}
@@ -38,16 +38,16 @@ def fill_ports(
             if key in ("height", "width"):
                 key = f"image_size, and no {PROCESSOR} beside it a height and a width"
             raise ValueError(f"{type(model).__name__} is not exported: its config says no {key}, which {name} has")
-    filled = {name: filled_text(text, said, position_count(said)) for name, text in inputs.items() if name in takes}
+    filled = {name: fill_text(text, said, position_count(said)) for name, text in inputs.items() if name in takes}
     return {name: text for name, text in filled.items() if text}
 
 
-def port_texts(ports: Mapping[str, str]) -> tuple[str, ...]:
+def port_lines(ports: Mapping[str, str]) -> tuple[str, ...]:
     """Return each port as one text: its name, and the rest of it."""
     return tuple(f"{name}: {text}" for name, text in ports.items())
 
 
-def config_of(model: Any) -> dict[str, Any]:
+def config_values(model: Any) -> dict[str, Any]:
     """Return what a model's config says, with what its file leaves out."""
     try:
         config = model.config.get_text_config()
@@ -74,7 +74,7 @@ def receptive_field(config: Mapping[str, Any]) -> int:
     return field
 
 
-def filled_text(text: str, said: Mapping[str, Any], positions: int | None) -> str:
+def fill_text(text: str, said: Mapping[str, Any], positions: int | None) -> str:
     """Return the rest of a port's text with what the config says; nothing where it says that there are none of them."""
     size = said.get("image_size")
     height, width = (size if isinstance(size, Sequence) else (size, size)) if size is not None else (None, None)
