@@ -191,6 +191,20 @@ class Extents:
     of: str
 
 
+@dataclass(frozen=True)
+class Grids:
+    """Steps, rows and columns of pictures, along the last axis: their products add up to the axis `of`.
+
+    Args:
+        of: The axis of patches.
+        multiple: What rows and columns are multiples of.
+
+    """
+
+    of: str
+    multiple: int = 1
+
+
 PromptPart = Literal["ids", "mask", "deltas", "images", "videos", "seconds"]
 
 
@@ -227,7 +241,7 @@ class Prompt:
     by_frame: bool
 
 
-Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents | Prompt"
+Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents | Grids | Prompt"
 ANYTHING = Values()
 
 

@@ -7,7 +7,8 @@ import onnxruntime
 
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
-from posenc_export.proof.generation import Callee, TokenWriter
+from posenc_export.proof.callees import Callee
+from posenc_export.proof.generation import TokenWriter
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 

@@ -28,7 +28,8 @@ from helpers.state_models import DELTA, STATES
 from helpers.whole_models import run_of
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.markdown import table
-from posenc_export.proof.generation import Callee, empty_caches, presents, read_tokens
+from posenc_export.proof.callees import Callee
+from posenc_export.proof.generation import empty_caches, presents, read_tokens
 from posenc_models import ModelFolder
 
 TOKENS, VOCABULARY = 512, 256

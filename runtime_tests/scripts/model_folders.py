@@ -209,7 +209,8 @@ def _as_generated(small: Small, untouched: Any, encoder: Manifest, one: Generati
     import torch
     from transformers import GenerationConfig, GenerationMixin
 
-    from posenc_export.proof.generation import padded, sounds
+    from posenc_export.proof.callees import numbers_from
+    from posenc_export.proof.generation import padded
 
     # what another config leaves out, `generate` takes from the model's
     untouched.generation_config = GenerationConfig(
@@ -218,7 +219,7 @@ def _as_generated(small: Small, untouched: Any, encoder: Manifest, one: Generati
     ids, mask = (torch.from_numpy(array) for array in padded(one.prompts, left=False))
     read: dict[str, Any] = {"inputs": ids, "attention_mask": mask}
     if small.auto == SPEECH:
-        read = {"inputs": torch.from_numpy(sounds(encoder.inputs[0], np.array(one.prompts)[:, 0]))}
+        read = {"inputs": torch.from_numpy(numbers_from(encoder.inputs[0], np.array(one.prompts)[:, 0]))}
     # Whisper's own would cut its text where it says a time
     tokens = GenerationMixin.generate(untouched, **read)
     written = tokens[:, len(one.begins) :].tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from posenc.ports import Mask, Port, Prompt
+from posenc.ports import Mask, Port
 
 ONE_TEXT = "behind a cache, several tokens at once are for one text: a batch goes on by one token a call"
 """What GroupQueryAttention refuses."""
@@ -18,6 +18,10 @@ FREE_PADDING = (
 
 PAST = "past_key_values."
 """What the names begin with of inputs that hold what layers remember."""
+ENCODED = "last_hidden_state"
+"""What an encoder gives the decoder behind it."""
+ROPE_DELTAS = "past_rope_deltas"
+"""What pictures so far add to the positions of the tokens behind them, which a text remembers, too."""
 
 
 class DecoderAxes(NamedTuple):
@@ -57,9 +61,9 @@ def decoder_axes(ports: Sequence[Port]) -> DecoderAxes | None:
     return DecoderAxes(caches[0].axes[0].name, *seqs, *past)
 
 
-def reads_prompts(ports: Sequence[Port]) -> bool:
-    """Return whether another graph of a model is its encoder, and does not count positions of prompts with images."""
-    return not any(isinstance(port.carries, Prompt) for port in ports)
+def gives(outputs: Iterable[Port], name: str) -> bool:
+    """Return whether a graph gives an output of this name, by which its part in a model is known."""
+    return any(port.name == name for port in outputs)
 
 
 def mask_of_keys(ports: Sequence[Port]) -> Port | None:
@@ -71,8 +75,8 @@ def mask_of_keys(ports: Sequence[Port]) -> Port | None:
 
 
 def memory_ports(inputs: Sequence[Port]) -> list[Port]:
-    """Return the inputs of a decoder that hold what its layers remember: keys, values and states."""
-    return [port for port in inputs if port.name.startswith(PAST)]
+    """Return the inputs that hold what a decoder remembers: keys, values and states, and what pictures add."""
+    return [port for port in inputs if port.name.startswith(PAST) or port.name == ROPE_DELTAS]
 
 
 def states_in(inputs: Sequence[Port]) -> list[str]:

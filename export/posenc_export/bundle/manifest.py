@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from posenc.picture_places import PicturePlaces
 from posenc.ports import Port
 from posenc.spec import Mode
 from posenc_export.bundle.carries import name_of
@@ -96,12 +97,15 @@ class Generation:
             An encoder of sounds gets numbers made from each id, instead of tokens.
         tokens: as many for each prompt.
         begins: ids with which a decoder begins, where an encoder reads the prompts.
+        pictures: those of each prompt, where a model sees: a number that pixels are made from, then the steps, rows and
+            columns of its grid if it has one.
     """
 
     __pydantic_config__ = STRICT
     prompts: kinds.Some[kinds.Some[kinds.Count]]
     tokens: kinds.Some[kinds.Some[kinds.Count]]
     begins: kinds.Listed[kinds.Count] = ()
+    pictures: kinds.Listed[kinds.Listed[kinds.Some[kinds.Count]]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +144,8 @@ class Manifest:
         foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
         generations: Tokens that the module wrote, where it is a language model.
         parts: Folders of the model's other graphs, such as an encoder. Each is a bundle; its graph lies in this folder.
+        picture_id: The id of the tokens in whose place embeddings of pictures go; null where a model sees none.
+        picture_types: Whether the decoder is told these tokens by `token_type_ids`.
 
     """
 
@@ -183,6 +189,8 @@ class Manifest:
     foreign: kinds.Text = ""
     generations: kinds.Few[kinds.Object[Generation]] = ()
     parts: kinds.Listed[kinds.Name] = ()
+    picture_id: kinds.NoCount = None
+    picture_types: kinds.Flag = False
     schema_version: kinds.Natural
 
     @property
@@ -193,6 +201,11 @@ class Manifest:
     def artifact(self, format_: str) -> Artifact | None:
         """Return the file of a format, if the bundle has it."""
         return next((artifact for artifact in self.artifacts if artifact.format == format_), None)
+
+    @property
+    def places(self) -> PicturePlaces | None:
+        """Where embeddings of pictures go, if the model sees."""
+        return None if self.picture_id is None else PicturePlaces(image=self.picture_id, types=self.picture_types)
 
     @property
     def index_dtype(self) -> str:
@@ -212,11 +225,15 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
+        if self.places is None:
+            fields = {name: value for name, value in fields.items() if name not in ("picture_id", "picture_types")}
         for name in ("model", "foreign", "not_on_cuda", "generations", "parts"):
             if not fields[name]:
                 fields.pop(name)
-        for generation in (one for one in fields.get("generations", ()) if not one["begins"]):
-            generation.pop("begins")
+        for generation in fields.get("generations", ()):
+            for name in ("begins", "pictures"):
+                if not generation[name]:
+                    generation.pop(name)
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 
 

@@ -8,36 +8,26 @@ of its own. A graph is led along the module's tokens, so that one token that dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
 from posenc.encoding import eps
+from posenc.picture_places import PicturePlaces
 from posenc.ports import Array, Feeds, Port
-from posenc_export.bundle.decoders import memory_ports
+from posenc_export.bundle.decoders import ENCODED, memory_ports
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
+from posenc_export.common.errors import BadInput
+from posenc_export.proof.callees import Callee, numbers_from
+from posenc_export.proof.scenes import EMBEDDINGS, FEATURES, POSITIONS, Picture, SceneGraphs, pictures_of
 
-Call = Callable[[Mapping[str, Array]], Mapping[str, Array]]
-"""A call of a module or of a graph: arrays by their names to arrays by their names."""
 NEAR = 2 * 16
 """How near two logits are, in eps of the largest one, where their dtype does not tell which of them is the largest.
 
 Outputs of a user's module may differ by 16 eps of their scale, and here two of them are compared.
 """
-
-
-@dataclass(frozen=True)
-class Callee:
-    """A module or a graph that can be called.
-
-    Args:
-        call: calls it.
-        inputs: what goes in.
-    """
-
-    call: Call
-    inputs: tuple[Port, ...]
 
 
 @dataclass(frozen=True)
@@ -47,10 +37,31 @@ class TokenWriter:
     Args:
         decoder: gives logits, keys and values.
         encoder: reads the prompts, where the decoder does not.
+        scene: the graphs of a model that sees, which are called as one decoder.
     """
 
     decoder: Callee
     encoder: Callee | None = None
+    scene: SceneGraphs | None = None
+
+
+def token_writer(
+    decoder: Callee, part: Callable[[str], Callee | None], places: PicturePlaces | None = None
+) -> TokenWriter:
+    """Return the graphs of a model as what writes tokens.
+
+    Args:
+        decoder: The model, or its decoder.
+        part: Returns the other graph that gives an output of a name, if there is one.
+        places: Where embeddings of pictures go, if it sees.
+    """
+    if places is None:
+        return TokenWriter(decoder, part(ENCODED))
+    words, tower = part(EMBEDDINGS), part(FEATURES)
+    if words is None or tower is None:
+        raise BadInput(f"a model that sees has graphs that give {EMBEDDINGS} and {FEATURES}: one of them is not there")
+    scene = SceneGraphs(decoder, words, tower, places, part(POSITIONS))
+    return TokenWriter(scene.callee(), None, scene)
 
 
 @dataclass(frozen=True)
@@ -61,51 +72,69 @@ class FirstCall:
         ids: tokens, (batch, tokens): prompts, or those with which a decoder begins behind an encoder.
         mask: 0 for those that pad them.
         states: what an encoder made of the prompts, by the inputs of the decoder; nothing without one.
+        pictures: those of the prompts, by what a tower takes: they go in once.
     """
 
     ids: Array
     mask: Array
     states: Mapping[str, Array] = field(default_factory=dict)
+    pictures: Mapping[str, Array] = field(default_factory=dict)
 
 
 def recorded(
-    writer: TokenWriter,
-    prompts: Sequence[Sequence[int]],
-    count: int,
-    begins: Sequence[int] = (),
-    progress: Callable[[str], None] = lambda _: None,
+    writer: TokenWriter, asked: Generation, count: int, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[Generation, ...]:
     """Return what a module writes behind each prompt alone, and behind all of them in one padded batch.
 
     Args:
         writer: The module.
-        prompts: Tokens of each prompt; of sounds one number, which features are made of.
+        asked: The prompts.
         count: How many tokens it writes.
-        begins: Those with which a decoder behind an encoder begins.
         progress: Told of each text.
     """
 
     def say(number: int) -> None:
-        progress(f"writing {count} tokens with the eager module: text {number} of {len(prompts) + 1}")
+        progress(f"writing {count} tokens with the eager module: text {number} of {len(asked.prompts) + 1}")
 
     say(1)
-    batch = _record(writer, prompts, count, begins)
+    batch = _record(writer, asked, count)
     alone = []
-    for number, (prompt, tokens) in enumerate(zip(batch.prompts, batch.tokens, strict=True), 2):
-        say(number)
-        one = Generation((prompt,), (tokens,), batch.begins)
+    for number, tokens in enumerate(batch.tokens):
+        say(number + 2)
+        one = alone_of(asked, number)
+        written = replace(one, tokens=(tokens,))
         # as a rule padding changes no token, and one call shows that
-        alone.append(one if _continues(writer, one) else _record(writer, [prompt], count, begins))
+        alone.append(written if _continues(writer, written) else _record(writer, one, count))
     return (*alone, batch)
 
 
-def _record(writer: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int]) -> Generation:
-    rows: list[list[int]] = [[] for _ in prompts]
-    generation = Generation(tuple(map(tuple, prompts)), (), tuple(begins))
+def asked_of(
+    prompts: Sequence[Sequence[int]], begins: Sequence[int] = (), pictures: Sequence[Sequence[Picture]] = ()
+) -> Generation:
+    """Return a batch of prompts behind which nothing was written yet.
+
+    Args:
+        prompts: Tokens of each; of sounds one number, which features are made of.
+        begins: Those with which a decoder behind an encoder begins.
+        pictures: Those of each prompt, which has places for them; nothing where none has any.
+    """
+    seen = tuple(tuple(map(tuple, of_prompt)) for of_prompt in pictures)
+    return Generation(tuple(map(tuple, prompts)), (), tuple(begins), seen)
+
+
+def alone_of(batch: Generation, number: int) -> Generation:
+    """Return one prompt of a batch, with its pictures and without what was written."""
+    seen = batch.pictures[number : number + 1]
+    return Generation((batch.prompts[number],), (), batch.begins, seen)
+
+
+def _record(writer: TokenWriter, generation: Generation, count: int) -> Generation:
+    """Return prompts with what a module writes behind them as one batch."""
+    rows: list[list[int]] = [[] for _ in generation.prompts]
     for logits in steps(writer, generation, rows, count):
         for row, token in zip(rows, logits.astype(np.float32).argmax(-1).tolist(), strict=True):
             row.append(token)
-    return Generation(generation.prompts, tuple(map(tuple, rows)), generation.begins)
+    return replace(generation, tokens=tuple(map(tuple, rows)))
 
 
 def _continues(writer: TokenWriter, generation: Generation) -> bool:
@@ -115,6 +144,9 @@ def _continues(writer: TokenWriter, generation: Generation) -> bool:
     ids = np.concatenate([first.ids, np.array([tokens[:-1]], np.int64)], 1)
     mask = np.concatenate([first.mask, np.ones((1, len(tokens) - 1), np.int64)], 1)
     caches = empty_caches(writer.decoder.inputs, 1)
+    # of a model that sees, tokens that it wrote may look like places of pictures: only the prompt has such
+    if first.pictures:
+        return False
     logits = read_tokens(writer.decoder, ids, mask, {**first.states, **caches})["logits"]
     picked = np.asarray(logits)[0, -len(tokens) :].astype(np.float32).argmax(-1)
     return bool((picked == tokens).all())
@@ -161,22 +193,18 @@ class Cost:
     off: float
 
 
-def precision_cost(
-    writer: TokenWriter, precise: TokenWriter, prompts: Sequence[Sequence[int]], count: int, begins: Sequence[int] = ()
-) -> Cost:
+def precision_cost(writer: TokenWriter, precise: TokenWriter, asked: Generation, count: int) -> Cost:
     """Return what a model changes of the tokens that a more precise one writes, along which it is led.
 
     Args:
         writer: The model.
         precise: The other one.
-        prompts: Tokens of each prompt, which go in alone and as one padded batch.
+        asked: Prompts, which go in alone and as one padded batch.
         count: How many tokens are written.
-        begins: Those with which a decoder behind an encoder begins.
     """
     written, changed, off, largest = 0, [], 0.0, 0.0
-    for batch in (*([prompt] for prompt in prompts), prompts):
-        rows: list[list[int]] = [[] for _ in batch]
-        generation = Generation(tuple(map(tuple, batch)), (), tuple(begins))
+    for generation in (*(alone_of(asked, number) for number in range(len(asked.prompts))), asked):
+        rows: list[list[int]] = [[] for _ in generation.prompts]
         both = zip(steps(precise, generation, rows, count), steps(writer, generation, rows, count), strict=True)
         for step, (expected, actual) in enumerate(both):
             off = max(off, float(np.abs(actual.astype(np.float32) - expected).max()))
@@ -205,7 +233,7 @@ def steps_from(decoder: Callee, first: FirstCall, rows: Sequence[Sequence[int]],
     """Yield logits as `steps` does, from a first call on."""
     ids, mask, feeds = first.ids, first.mask, empty_caches(decoder.inputs, len(first.ids))
     for step in range(count):
-        outputs = read_tokens(decoder, ids, mask, {**first.states, **feeds})
+        outputs = read_tokens(decoder, ids, mask, {**first.states, **(first.pictures if step == 0 else {}), **feeds})
         yield np.asarray(outputs["logits"])[:, -1]
         feeds = presents(outputs, feeds)
         ids = np.array([[row[step]] for row in rows], np.int64)
@@ -214,7 +242,9 @@ def steps_from(decoder: Callee, first: FirstCall, rows: Sequence[Sequence[int]],
 
 def _first_call(writer: TokenWriter, generation: Generation) -> FirstCall:
     if writer.encoder is None:
-        return FirstCall(*padded(generation.prompts, left=True))
+        tower = () if writer.scene is None else writer.scene.tower.inputs
+        pictures = pictures_of(tower, list(chain.from_iterable(generation.pictures)))
+        return FirstCall(*padded(generation.prompts, left=True), pictures=pictures)
     return first_call_behind(_encoded(writer.encoder, generation.prompts), generation.begins)
 
 
@@ -255,7 +285,7 @@ def padded(prompts: Sequence[Sequence[int]], *, left: bool) -> tuple[Array, Arra
 def _encoded(encoder: Callee, prompts: Sequence[Sequence[int]]) -> dict[str, Array]:
     """Return what an encoder makes of prompts, by the names that a decoder has for it."""
     ids, mask = padded(prompts, left=False)
-    numbers = {port.name: sounds(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
+    numbers = {port.name: numbers_from(port, ids[:, 0]) for port in encoder.inputs if port.dtype in FLOATS}
     return encoder_states(encoder, {"input_ids": ids, **numbers}, mask)
 
 
@@ -264,15 +294,6 @@ def encoder_states(encoder: Callee, given: Feeds, mask: Array | None = None) -> 
     outputs = encoder.call(_taken(encoder, {**given, **({} if mask is None else {"attention_mask": mask})}))
     masks = {} if mask is None else {"encoder_attention_mask": mask}
     return {"encoder_hidden_states": outputs["last_hidden_state"], **masks}
-
-
-def sounds(port: Port, seeds: Array) -> Array:
-    """Return features of sounds for each number, (batch, ...): the same on every machine, from -1 to 1."""
-    size = int(np.prod([axis.size or 1 for axis in port.axes[1:]]))
-    # a multiplicative hash of the place: NumPy's own generators may change
-    drawn = ((np.arange(size, dtype=np.int64) + 1) * (2 * seeds[:, None] + 1) * 40503) % 65536
-    values: Array = (drawn / 32768.0 - 1.0).astype(numpy_dtype(port.dtype))
-    return values.reshape(len(seeds), *(axis.size or 1 for axis in port.axes[1:]))
 
 
 def _taken(callee: Callee, given: Feeds) -> dict[str, Array]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
-from posenc_export.bundle.decoders import states_in
+from posenc_export.bundle.decoders import ENCODED, states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.caches_in_place import CachesInPlace
+from posenc_export.proof.callees import Call, Callee
 from posenc_export.proof.generation import (
-    Call,
-    Callee,
     FirstCall,
     empty_caches,
     encoder_states,
@@ -28,11 +27,14 @@ from posenc_export.proof.generation import (
     presents,
     read_tokens,
     steps_from,
+    token_writer,
 )
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
+from posenc_export.proof.scenes import EMBEDDINGS, FEATURES, POSITIONS, SceneGraphs
 from posenc_models.whole import SENTENCE
 
+Images: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
 TOKENS = "input_ids"
 """The input that holds ids of tokens, by the name that every task has for it."""
 
@@ -51,6 +53,7 @@ class LoadedModel:
         name: What it was exported as.
         encoder: What reads the prompts, where the model has an encoder.
         begins: The tokens with which the decoder begins behind it.
+        scene: Its graphs, where it sees.
     """
 
     inputs: tuple[Port, ...]
@@ -60,21 +63,38 @@ class LoadedModel:
     name: str = "it"
     encoder: Callee | None = None
     begins: tuple[int, ...] = ()
+    scene: SceneGraphs | None = None
 
     @overload
     def generate(
-        self, ids: Sequence[int], max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+        self,
+        ids: Sequence[int],
+        max_new_tokens: int = 32,
+        eos_token_id: int | Collection[int] | None = None,
+        images: Images | None = None,
     ) -> list[int]: ...
     @overload
     def generate(
-        self, ids: Sequence[Sequence[int]], max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+        self,
+        ids: Sequence[Sequence[int]],
+        max_new_tokens: int = 32,
+        eos_token_id: int | Collection[int] | None = None,
+        images: Images | None = None,
     ) -> list[list[int]]: ...
     @overload
     def generate(
-        self, ids: npt.NDArray[np.integer], max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+        self,
+        ids: npt.NDArray[np.integer],
+        max_new_tokens: int = 32,
+        eos_token_id: int | Collection[int] | None = None,
+        images: Images | None = None,
     ) -> list[int] | list[list[int]]: ...
     def generate(
-        self, ids: npt.ArrayLike, max_new_tokens: int = 32, eos_token_id: int | Collection[int] | None = None
+        self,
+        ids: npt.ArrayLike,
+        max_new_tokens: int = 32,
+        eos_token_id: int | Collection[int] | None = None,
+        images: Images | None = None,
     ) -> list[int] | list[list[int]]:
         """Return the likeliest token, each time, behind a prompt or behind each prompt of a batch.
 
@@ -83,10 +103,12 @@ class LoadedModel:
                 encoder hears sounds, their features as its processor gives them: one, (bins, frames), or a batch.
             max_new_tokens: How many tokens are written at most.
             eos_token_id: The token that ends a text, or several; it is the last that is returned. None: nothing does.
+            images: The pictures of all prompts, in their order, as the model's processor gives them: arrays by their
+                names, as `pixel_values` and `image_grid_thw`, or that of the pixels alone where there is no other.
 
         Returns the new tokens alone: a list for one prompt, a list of lists for several.
-        Raises ValueError, in one line, for a prompt without a token, for what is no id, for no token to write, and
-        where the model writes no text.
+        Raises ValueError, in one line, for a prompt without a token, for what is no id, for no token to write, for
+        pictures that do not fill the places that prompts have for them, and where the model writes no text.
         """
         if not self.writes:
             raise ValueError(f"{self.name} writes no text: encode gives its vectors")
@@ -95,7 +117,8 @@ class LoadedModel:
         ends = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
         if self.encoder is None:
             prompts, alone = self._prompts(ids)
-            first = FirstCall(*padded(prompts, left=True))
+            tokens, mask = padded(prompts, left=True)
+            first = FirstCall(tokens, mask, pictures=self._pictures(tokens, mask, images))
         else:
             states, alone = self._encoded(self.encoder, ids)
             first = first_call_behind(states, self.begins)
@@ -117,13 +140,42 @@ class LoadedModel:
             raise ValueError(f"{self.name} writes no text: encode gives its vectors")
         if self.encoder is not None:
             raise ValueError(f"{self.name} has an encoder, which reads a text at once: generate writes behind it")
-        return Text(self, self._callee(), 0, empty_caches(self.inputs, 1))
+        callee = self._callee()
+        return Text(self, callee, 0, empty_caches(callee.inputs, 1))
 
     def _callee(self) -> Callee:
-        """Return the graph with buffers of its own, as each text needs them."""
-        if isinstance(self.call, CachesInPlace):
-            return Callee(Runner(self.call.begin(), self.inputs, ()).run, self.inputs)
-        return Callee(self.call, self.inputs)
+        """Return the graph with buffers of its own, as each text needs them; of a model that sees, all graphs."""
+        call = Runner(self.call.begin(), self.inputs, ()).run if isinstance(self.call, CachesInPlace) else self.call
+        decoder = Callee(call, self.inputs)
+        return decoder if self.scene is None else replace(self.scene, decoder=decoder).callee()
+
+    def _pictures(self, ids: Array, mask: Array, images: Images | None) -> dict[str, Array]:
+        """Return what goes into the tower; raise ValueError where the model has none, or where nothing fills places."""
+        if self.scene is None:
+            if images is not None:
+                raise ValueError(f"{self.name} sees no pictures: leave images out")
+            return {}
+        places = int(((ids == self.scene.places.image) & (mask[:, -ids.shape[1] :] != 0)).sum())
+        if images is None:
+            if places:
+                raise ValueError(
+                    f"the prompts have {places} places of pictures (id {self.scene.places.image}): give images, as the "
+                    "model's processor makes them"
+                )
+            return {}
+        ports = {port.name: port for port in self.scene.tower.inputs}
+        given = dict(images) if isinstance(images, Mapping) else {next(iter(ports)): images}
+        if given.keys() != ports.keys():
+            raise ValueError(f"images must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}")
+        arrays = {name: np.asarray(given[name], numpy_dtype(port.dtype)) for name, port in ports.items()}
+        for name, port in ports.items():
+            shape = arrays[name].shape
+            fits = len(shape) == len(port.axes) and all(
+                size and axis.size in (None, size) for size, axis in zip(shape, port.axes, strict=True)
+            )
+            if not fits:
+                raise ValueError(f"{name} must be ({', '.join(map(str, port.axes))}), got the shape {shape}")
+        return arrays
 
     def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:
         """Return the vector of a text, or of each text of a batch, as the pipeline of its folder makes it.
@@ -229,22 +281,24 @@ class Text:
         """Return how many tokens the text has."""
         return self.length
 
-    def read(self, ids: Sequence[int] | npt.NDArray[np.integer]) -> Array:
+    def read(self, ids: Sequence[int] | npt.NDArray[np.integer], images: Images | None = None) -> Array:
         """Read the next tokens of the text; return logits of what follows each of them, (tokens, vocabulary).
 
         A file that was written with --last-logits gives those behind the last one alone, (1, vocabulary).
 
         Args:
             ids: One token or several. Where these are a guess of another model's, the logits say which of them hold.
+            images: The pictures among these tokens, as `LoadedModel.generate` takes them.
 
-        Raises ValueError, in one line, for no token and for what is no id; RunFailed where the graph refuses the call,
-        as it does beyond the last position. The text is then what it was.
+        Raises ValueError, in one line, for no token, for what is no id, and for pictures that do not fill their places;
+        RunFailed where the graph refuses the call, as it does beyond the last position. The text is then what it was.
         """
         prompts, alone = self.model._prompts(ids)
         if not alone:
             raise ValueError(f"a text is read alone: give a list of tokens, got {len(prompts)} lists")
         tokens, mask = np.array(prompts, np.int64), np.ones((1, self.length + len(prompts[0])), np.int64)
-        outputs = read_tokens(self.callee, tokens, mask, self.caches)
+        pictures = self.model._pictures(tokens, mask, images)
+        outputs = read_tokens(self.callee, tokens, mask, {**pictures, **self.caches})
         self.caches, self.length = presents(outputs, self.caches), mask.shape[1]
         logits: Array = outputs["logits"][0]
         return logits
@@ -259,14 +313,14 @@ class Text:
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"length must be from 0 to {self.length}, the tokens that were read, got {length}")
-        states = states_in(self.model.inputs)
+        states = states_in(self.callee.inputs)
         if states and 0 < length < self.length:
             raise ValueError(
                 f"this model has states of all tokens that were read, and none of the first {length}: rewind to 0, or "
                 "go on with a copy() that was made there"
             )
         if length == 0:
-            self.caches = empty_caches(self.model.inputs, 1)
+            self.caches = empty_caches(self.callee.inputs, 1)
         self.caches = {name: one if name in states else one[:, :, :length] for name, one in self.caches.items()}
         self.length = length
 
@@ -293,20 +347,24 @@ def load_model(folder: Path) -> LoadedModel:
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
-    part = bundle.encoder()
-    encoder = None if part is None else _encoder(part)
-    reads = manifest.inputs if encoder is None else encoder.inputs
-    end = next((limits_of(port).end for port in reads if port.name == TOKENS), 0)
+    parts = {output: _part(bundle, output) for output in (ENCODED, EMBEDDINGS, FEATURES, POSITIONS)}
+    encoder = parts[ENCODED]
     path = bundle.path(artifact)
     in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None
     call = in_place or load_ort_cpu(path, manifest).run
+    scene = token_writer(Callee(call, manifest.inputs), parts.get, manifest.places).scene if manifest.places else None
+    reads = scene.inputs if scene is not None else manifest.inputs if encoder is None else encoder.inputs
+    end = next((limits_of(port).end for port in reads if port.name == TOKENS), 0)
     begins = manifest.generations[0].begins if manifest.generations else ()
     name = manifest.scheme
-    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, name, encoder, begins)
+    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, name, encoder, begins, scene)
 
 
-def _encoder(part: Bundle) -> Callee:
-    """Return the encoder of a model, loaded; raise BadInput where it has no ONNX file."""
+def _part(bundle: Bundle, output: str) -> Callee | None:
+    """Return the other graph of a model that gives an output, loaded; raise BadInput where it has no ONNX file."""
+    part = bundle.part_with(output)
+    if part is None:
+        return None
     artifact = part.manifest.artifact("onnx")
     if artifact is None:
         raise BadInput(f"{part.folder} has no ONNX file: load needs one of each graph")

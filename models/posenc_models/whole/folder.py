@@ -37,12 +37,16 @@ from posenc_models.whole.port_texts import (
 from posenc_models.whole.quantized import BITS, Quantize, round_linear
 from posenc_models.whole.tasks import (
     DECODER_FILE,
+    EMBEDDINGS,
     ENCODER_FILE,
     HIDDEN,
+    IMAGE_FEATURES,
     LOGITS,
     SENTENCE_SIMILARITY,
     TASKS,
     TEXT,
+    TOWER_FILE,
+    WORDS_FILE,
     positions_of_token,
     task_of,
 )
@@ -51,6 +55,7 @@ from posenc_models.whole.trials import check_answers, check_takes
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from posenc.picture_places import PicturePlaces
     from posenc_models.vision import GridRule, OwnPositions
 
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
@@ -84,6 +89,7 @@ class WholeModel:
         config: what its config says, with what the file leaves out.
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
         begins: the tokens with which a decoder begins, where an encoder reads the prompts.
+        places: where embeddings of pictures go in a prompt, if the model sees.
     """
 
     module: nn.Module
@@ -93,6 +99,7 @@ class WholeModel:
     config: Mapping[str, Any]
     generates: int = 0
     begins: tuple[int, ...] = ()
+    places: PicturePlaces | None = None
 
 
 @dataclass(frozen=True)
@@ -212,12 +219,15 @@ class ModelFolder(Checkpoint):
     @property
     def file(self) -> str:
         """What the graph's file is called, without its ending, where it is not a model's only one."""
-        return self.part or (DECODER_FILE if self.task.encoder else "")
+        return self.part or (DECODER_FILE if self.task.encoder or self.task.sees else "")
 
     @property
     def others(self) -> tuple[Self, ...]:
-        """The model's other graphs: the encoder of a decoder."""
-        return (replace(self, part=ENCODER_FILE),) if self.task.encoder and not self.part else ()
+        """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees."""
+        if self.part:
+            return ()
+        parts = (TOWER_FILE, WORDS_FILE) if self.task.sees else (ENCODER_FILE,) if self.task.encoder else ()
+        return tuple(replace(self, part=part) for part in parts)
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
         """Return how the model counts the positions of images and videos, and its own function; None if it has no such.
@@ -277,10 +287,12 @@ class ModelFolder(Checkpoint):
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
         if self.quantize is not None:
             round_linear(model, self.quantize)
-        if self.task.kind == "scenes":
+        if self.task.kind == "scenes" and not self.task.sees:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
+        if self.part in (TOWER_FILE, WORDS_FILE):
+            return self._part_of_scene(model, notes, trial=trial)
         if self.part:
             encoder = model.get_encoder()
             check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
@@ -320,6 +332,20 @@ class ModelFolder(Checkpoint):
         lines = (*(behind.notes if behind else ()), *of_scores, *notes)
         return WholeModel(module.eval(), port_lines(filled), tuple(outputs), lines, config_values(whole))
 
+    def _part_of_scene(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
+        """Return the tower of a model that sees, or its words."""
+        from posenc_models.whole.scenes import Tower, Words, check_scene, picture_ports
+
+        said = config_values(model)
+        if self.part == WORDS_FILE:
+            ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
+            return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
+        inputs = picture_ports(model)
+        filled = fill_ports(model, self.dtype, inputs, set(inputs), self.contents.image_size)
+        if trial:
+            check_scene(model, filled)
+        return WholeModel(Tower(model, list(filled)).eval(), port_lines(filled), (IMAGE_FEATURES,), tuple(notes), said)
+
     def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:
         """Return a model with what makes vectors of sentences behind it."""
         import torch
@@ -350,6 +376,7 @@ class ModelFolder(Checkpoint):
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
+        from posenc_models.whole.scenes import places_of
 
         said, two = config_values(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
@@ -393,6 +420,7 @@ class ModelFolder(Checkpoint):
             said,
             max(generates, 0),
             (_begin(model),) if two else (),
+            places_of(model) if self.task.sees else None,
         )
 
 

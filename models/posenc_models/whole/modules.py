@@ -15,6 +15,8 @@ from posenc.libraries import replaced
 if TYPE_CHECKING:
     from posenc_models.whole.caches import CallWithStates
 
+TYPES = "token_type_ids"
+"""The input that tells the tokens of pictures from those of text, or a text from another."""
 FIRST = "original_inv_freq"
 """What rotary modules of transformers call their first frequencies, behind the kind of layer if there are several."""
 
@@ -82,9 +84,8 @@ class DecoderCall(nn.Module):
             if self.memory is not None:
                 logits, remembered = self.memory.call(self.model, named, past, self.skipping)
             else:
-                output = self.model(
-                    **named, past_key_values=cache_of(past), use_cache=True, return_dict=True, **self.skipping
-                )
+                cache = cache_of(past) if TYPES not in named else _unread(cache_of(past))
+                output = self.model(**named, past_key_values=cache, use_cache=True, return_dict=True, **self.skipping)
                 logits, remembered = output.logits, key_values(output.past_key_values)
         logits = logits[:, -1:] if self.last and not self.skipping else logits
         return (logits, *remembered)
@@ -205,6 +206,18 @@ def cache_of(past: Sequence[Tensor]) -> Any:
     cache = DynamicCache()
     for layer in range(len(past) // 2):
         cache.update(past[2 * layer], past[2 * layer + 1], layer)
+    return cache
+
+
+def _unread(cache: Any) -> Any:
+    """Return a cache that a model takes for one of the first call: in later ones some look at no types of tokens."""
+
+    class Unread(type(cache)):  # type: ignore[misc]
+        """A cache that has keys and values, and does not say so."""
+
+        is_initialized = False
+
+    cache.__class__ = Unread
     return cache
 
 

@@ -33,6 +33,17 @@ FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
 """What goes into a model that looks at features of a sound as at an image: the one or the other."""
 SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
+EMBEDDED = {
+    "inputs_embeds": "float32[batch_size, seq, {hidden_size}]",
+    "attention_mask": DECODER["attention_mask"],
+    "position_ids": "int64[{sections}batch_size, seq] positions",
+    "token_type_ids": "int64[batch_size, seq] < 2",
+}
+"""What goes into the decoder of a model that sees: embeddings of words and of pictures."""
+PICTURES: tuple[Mapping[str, str], ...] = (
+    {"pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]"},
+)
+"""What goes into the tower of a model that sees: the first of which its tower takes every one."""
 ALTERNATIVES = {name: port.replace("seq", "num_choices, seq", 1) for name, port in TEXT.items()}
 """What goes into a model that chooses: a text has so many alternatives, each with its tokens."""
 PAIRS = {
@@ -48,6 +59,10 @@ SENTENCE_SIMILARITY = "sentence-similarity"
 SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
+TOWER_FILE, WORDS_FILE = "vision_encoder", "embed_tokens"
+"""The files of a model that sees, beside its decoder: pictures to embeddings, and ids of tokens to embeddings."""
+IMAGE_FEATURES, EMBEDDINGS = "image_features", "inputs_embeds"
+"""What comes out of them, by the names of transformers.js."""
 POSITIONS_FILE = "positions"
 """The file that counts the positions of images and videos in a prompt."""
 SECTIONS = ("mrope_section", "xdrope_section")
@@ -78,6 +93,7 @@ class Task:
         encoder: what goes into the encoder, where it is a graph of its own: `inputs` and `outputs` are the decoder's.
         kind: what such a model looks at first.
         half: whether its models are the encoders of others, whose configs are those of both.
+        sees: whether pictures go in: a tower makes embeddings of them, which the decoder reads among those of words.
     """
 
     name: str
@@ -89,6 +105,7 @@ class Task:
     encoder: Mapping[str, str] = field(default_factory=dict)
     kind: Kind = "text"
     half: bool = False
+    sees: bool = False
 
     def ends_of(self, architecture: str) -> tuple[str, ...]:
         """Return which of its endings the name of an architecture has."""
@@ -174,6 +191,16 @@ _ALL = (
         LOGITS,
         cache=True,
         kind="scenes",
+    ),
+    Task(
+        "image-text-to-text",
+        "AutoModelForMultimodalLM",
+        (CONDITIONAL_GENERATION,),
+        EMBEDDED,
+        LOGITS,
+        cache=True,
+        kind="scenes",
+        sees=True,
     ),
     Task(
         "text2text-generation",

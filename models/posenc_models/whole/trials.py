@@ -193,14 +193,21 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + f" and {more} more" * (more > 0)
 
 
+def axes_in(text: str) -> list[str]:
+    """Return the axes that the text of a port has."""
+    parts = PORT.fullmatch(text)
+    assert parts is not None
+    return [axis.strip() for axis in parts[2].split(",")]
+
+
 def _tensor(text: str, tokens: int) -> Tensor:
     """Return a small tensor of a port."""
     import torch
 
     parts = PORT.fullmatch(text)
     assert parts is not None
-    dtype, axes, carries = parts.groups()
-    shape = [_size(axis.strip(), tokens) for axis in axes.split(",")]
+    dtype, _, carries = parts.groups()
+    shape = [_size(axis, tokens) for axis in axes_in(text)]
     bound = re.search(r"< (\d+)", carries)
     value = 1 if "mask" in carries or (bound is not None and int(bound[1]) > 1) else 0
     return torch.full(shape, value, dtype=getattr(torch, dtype))

@@ -26,11 +26,12 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
 from posenc_export.bundle.place import first_foreign
 from posenc_export.common.errors import BadInput
+from posenc_export.proof.callees import Callee, numbers_from
 from posenc_export.proof.exporter.generating import _callee
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
 from posenc_export.proof.exporter.settings import split
-from posenc_export.proof.generation import Callee, TokenWriter, differences, recorded, sounds, steps
+from posenc_export.proof.generation import TokenWriter, asked_of, differences, recorded, steps
 from posenc_export.proof.judging.verdict import ValidateOptions, failed
 from posenc_export.proof.running.run import validate_bundle
 from posenc_export.write.inputs.ports import parse_ports
@@ -512,9 +513,9 @@ def test_prompts_alone_are_recorded_by_one_call_each(once: Once, kind: str) -> N
         sizes.append(feeds["input_ids"].size)
         return callees[0].call(feeds)
 
-    writer = TokenWriter(replace(callees[0], call=call), *callees[1:])
+    writer = TokenWriter(replace(callees[0], call=call), next(iter(callees[1:]), None))
     begins = target.begins
-    first, second, both = recorded(writer, [(3, 4, 5), (6,)], 5, begins)
+    first, second, both = recorded(writer, asked_of([(3, 4, 5), (6,)], begins), 5)
     read = [len(begins) or length for length in (3, 1)]
     assert sizes == [2 * read[0], 2, 2, 2, 2, *(length + 4 for length in read)]
     assert both.tokens == (*first.tokens, *second.tokens)
@@ -533,14 +534,14 @@ def test_a_module_whose_padding_changes_tokens_is_recorded_step_by_step() -> Non
         return {"logits": logits}
 
     texts = "input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"
-    first, second, both = recorded(TokenWriter(Callee(call, parse_ports(texts))), [(3, 4, 5), (6,)], 2)
+    first, second, both = recorded(TokenWriter(Callee(call, parse_ports(texts))), asked_of([(3, 4, 5), (6,)]), 2)
     assert (first.tokens, second.tokens, both.tokens) == (((7, 7),), ((7, 7),), ((7, 7), (8, 8)))
 
 
 def test_sounds_follow_from_a_number_alone() -> None:
     """A manifest keeps a number in the place of features: they must be the same on every machine."""
     (port,) = parse_ports(("input_features: float32[batch, 2, 3]",))
-    one, other = sounds(port, np.array([1, 2]))
+    one, other = numbers_from(port, np.array([1, 2]))
     assert one.dtype == np.float32
     places = [[(place * 3 * 40503) % 65536 / 32768 - 1 for place in row] for row in ((1, 2, 3), (4, 5, 6))]
     assert one.tolist() == places

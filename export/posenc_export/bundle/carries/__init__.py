@@ -93,7 +93,8 @@ class Word:
         text: The word.
         make: Makes what is carried from what the word takes.
         dtypes: The dtypes that it is for.
-        takes: What stands behind it: an upper bound that may be left out, an axis, or a range.
+        takes: What stands behind it: an upper bound that may be left out, an axis, an axis with a multiple that may be
+            left out, or a range.
         then: The word that must follow at once.
         refusal: What is expected instead of the word where the dtype is another, if it is not for integers alone.
 
@@ -102,14 +103,20 @@ class Word:
     text: str
     make: Callable[..., Carries]
     dtypes: tuple[str, ...]
-    takes: Literal["nothing", "end", "axis", "range"] = "nothing"
+    takes: Literal["nothing", "end", "axis", "axis and multiple", "range"] = "nothing"
     then: str = ""
     refusal: str = ""
 
     @property
     def usage(self) -> str:
         """How it is written, for the help of `-i`."""
-        behind = {"nothing": "", "end": "[< N]", "axis": "AXIS", "range": "A..B"}[self.takes]
+        behind = {
+            "nothing": "",
+            "end": "[< N]",
+            "axis": "AXIS",
+            "axis and multiple": "AXIS [% N]",
+            "range": "A..B",
+        }[self.takes]
         return " ".join(filter(None, (self.text, self.then, behind)))
 
 

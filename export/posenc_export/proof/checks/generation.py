@@ -5,8 +5,9 @@ from __future__ import annotations
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.common.errors import BadInput
 from posenc_export.common.names import first_few
+from posenc_export.proof.callees import Callee
 from posenc_export.proof.checks import CheckResult, Context, Words, check
-from posenc_export.proof.generation import Callee, TokenWriter, differences
+from posenc_export.proof.generation import TokenWriter, differences, token_writer
 
 NAMED = 3
 """Tokens that a line names."""
@@ -48,20 +49,24 @@ def generation(context: Context) -> CheckResult:
 
 
 def _writer(context: Context) -> TokenWriter:
-    """Return the loaded graph, with the encoder that belongs to it on the same runtime.
+    """Return the loaded graph, with the others of its model on the same runtime.
 
-    Raises BadInput where the encoder is not the file that was exported: then it is not loaded.
+    Raises BadInput where one of them is not the file that was exported: then it is not loaded.
     """
     runner, runtime = context.loaded
-    decoder = Callee(runner.run, context.manifest.inputs)
-    part = Bundle(context.folder, context.manifest, context.trusted).encoder()
-    if part is None:
-        return TokenWriter(decoder)
-    artifact = part.manifest.artifact(context.artifact.format)
-    if artifact is None:
-        raise BadInput(f"{part.folder.name} has no graph in format {context.artifact.format}")
-    if sha256(part.path(artifact)) != artifact.sha256:
-        raise BadInput(f"{artifact.file} is not the file that was exported")
-    part.check_graphs()
-    encoder = runtime.open(part.path(artifact), part.manifest, part.trusted)
-    return TokenWriter(decoder, Callee(encoder.run, part.manifest.inputs))
+    bundle = Bundle(context.folder, context.manifest, context.trusted)
+
+    def part_with(output: str) -> Callee | None:
+        """Return the other graph that gives an output, loaded."""
+        part = bundle.part_with(output)
+        if part is None:
+            return None
+        artifact = part.manifest.artifact(context.artifact.format)
+        if artifact is None:
+            raise BadInput(f"{part.folder.name} has no graph in format {context.artifact.format}")
+        if sha256(part.path(artifact)) != artifact.sha256:
+            raise BadInput(f"{artifact.file} is not the file that was exported")
+        part.check_graphs()
+        return Callee(runtime.open(part.path(artifact), part.manifest, part.trusted).run, part.manifest.inputs)
+
+    return token_writer(Callee(runner.run, context.manifest.inputs), part_with, context.manifest.places)

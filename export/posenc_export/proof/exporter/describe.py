@@ -77,6 +77,8 @@ def describe(
             file_of(folder, folder / name) for name in _beside(target, options, draft) if (folder / name).is_file()
         ),
         parts=tuple(part.name for part in draft.parts),
+        picture_id=None if target.places is None else target.places.image,
+        picture_types=target.places is not None and target.places.types,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,43 +11,77 @@ from posenc.encoding import Encoding
 from posenc.ports import Array
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.case import Case
-from posenc_export.bundle.decoders import reads_prompts
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import call_on_arrays, numpy_dtype
+from posenc_export.proof.callees import Callee
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
-from posenc_export.proof.generation import Callee, TokenWriter, precision_cost, recorded
+from posenc_export.proof.generation import TokenWriter, asked_of, precision_cost, recorded, token_writer
+from posenc_export.proof.scenes import SceneGraphs
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
 from posenc_export.write.targets.sizes import trace_sizes
 
 PROMPTS = (7, 3)
 """How many tokens the prompts of a generation have: unlike, so that a batch of them is padded."""
+WORDS = 50_000
+"""Ids below this are drawn for prompts with pictures: those beyond are often of other things."""
+ALBUM = (((1, (1, 2, 3)),), ((2, (1, 1, 4)), (3, (1, 3, 1))), ((4, (2, 1, 2)),), ())
+"""Pictures of each prompt: a number that pixels are made from, and a grid in squares of patches that share a row.
+
+One picture, a wide and a tall one, one of two time steps, and a text alone.
+"""
 
 
 def generations_of(
-    target: Target, encoder: Encoding | None, options: ExportOptions
+    target: Target, parts: Sequence[Encoding], options: ExportOptions
 ) -> tuple[tuple[Generation, ...], tuple[str, ...]]:
     """Return the tokens that a language model writes behind prompts of random ids, and lines for the report.
 
     Args:
         target: The model, or its decoder.
-        encoder: What reads the prompts, where the decoder does not.
+        parts: Its other graphs: what reads the prompts, where the decoder does not, or what makes embeddings.
         options: The seed counts.
     """
     if not target.generates:
         return (), _beside_float32(target, options)
-    reads = target.encoding if encoder is None else encoder
+    writer = _writer(target, parts)
     rng = np.random.default_rng(options.seed)
-    ends = [limits_of(port).end for port in reads.inputs if port.name == "input_ids"]
-    # of sounds a prompt is one number, which features are made of
-    prompts = [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
-    writer = TokenWriter(_callee(target.encoding), None if encoder is None else _callee(encoder))
-    written = recorded(writer, prompts, target.generates, target.begins, options.validation.progress)
+    asked = _scenes(writer.scene, rng) if writer.scene else asked_of(_prompts(writer, rng), target.begins)
+    written = recorded(writer, asked, target.generates, options.validation.progress)
     if options.accuracy_level != 1:
-        parts = (target.encoding,) if encoder is None else (target.encoding, encoder)
-        writer = TokenWriter(*(_callee(_in_file(part, options)) for part in parts))
-    return written, _tokens_of_float32(target, writer, prompts, _precision(target, options))
+        writer = _writer(
+            replace(target, encoding=_in_file(target.encoding, options)), [_in_file(part, options) for part in parts]
+        )
+    return written, _tokens_of_float32(target, writer, asked, _precision(target, options))
+
+
+def _writer(target: Target, parts: Sequence[Encoding]) -> TokenWriter:
+    """Return the eager modules of a model as what writes tokens."""
+    decoder = _callee(target.encoding)
+    by_output = {port.name: _callee(part) for part in parts for port in part.outputs}
+    return token_writer(decoder, by_output.get, target.places)
+
+
+def _prompts(writer: TokenWriter, rng: np.random.Generator) -> list[list[int]]:
+    """Return prompts of random ids: of sounds a prompt is one number, which features are made of."""
+    reads = writer.decoder if writer.encoder is None else writer.encoder
+    ends = [limits_of(port).end for port in reads.inputs if port.name == "input_ids"]
+    return [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
+
+
+def _scenes(scene: SceneGraphs, rng: np.random.Generator) -> Generation:
+    """Return prompts of random ids with pictures among them, and one without any."""
+    (end,) = (limits_of(port).end or 1 for port in scene.words.inputs)
+    words = [id_ for id_ in range(min(end, WORDS)) if id_ != scene.places.image]
+    prompts, pictures = [], []
+    for seen in (tuple(scene.picture(seed, grid) for seed, grid in some) for some in ALBUM):
+        prompt = rng.choice(words, 2).tolist()
+        for picture in seen:
+            prompt += [*rng.choice(words, 1).tolist(), *[scene.places.image] * scene.rows_of(picture)]
+        prompts.append(prompt + rng.choice(words, 3).tolist())
+        pictures.append(seen)
+    return asked_of(prompts, (), pictures)
 
 
 def _in_file(encoding: Encoding, options: ExportOptions) -> Encoding:
@@ -63,17 +98,13 @@ def _precision(target: Target, options: ExportOptions) -> str:
     return target.precision + (f" at accuracy level {options.accuracy_level}" if options.accuracy_level != 1 else "")
 
 
-def _tokens_of_float32(
-    target: Target, writer: TokenWriter, prompts: Sequence[Sequence[int]], precision: str
-) -> tuple[str, ...]:
+def _tokens_of_float32(target: Target, writer: TokenWriter, asked: Generation, precision: str) -> tuple[str, ...]:
     """Return a line on the tokens of a model in half precision or of few bits, led along those of float32."""
     if target.precise is None:
         return ()
     precise = target.precise()
-    others = [make().encoding for make in precise.others]
-    encoders = [_callee(other) for other in others if reads_prompts(other.inputs)]
-    in_float32 = TokenWriter(_callee(precise.encoding), next(iter(encoders), None))
-    found = precision_cost(writer, in_float32, prompts, target.generates, target.begins)
+    in_float32 = _writer(precise, [make().encoding for make in precise.others])
+    found = precision_cost(writer, in_float32, asked, target.generates)
     words = (
         f"of {found.count} tokens that the model writes in float32, it writes {found.count - len(found.changed)} in "
         f"{precision}; a logit is off by {found.off:.1e} of the largest"

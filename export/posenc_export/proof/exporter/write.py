@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.bundle.decoders import is_in_place, reads_prompts
+from posenc_export.bundle.decoders import is_in_place
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.identity import PREFIX, Facts, stamps
@@ -88,8 +88,7 @@ def write_bundle(
     draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
     if proof != "one":
-        encoder = next((part.encoding for part in parts if reads_prompts(part.encoding.inputs)), None)
-        generations, lines = generations_of(target, encoder, options)
+        generations, lines = generations_of(target, [part.encoding for part in parts], options)
         draft = replace(draft, generations=generations, notes=(*draft.notes, *lines))
     _stamp(target, draft.facts, options, graphs, draft.cases)
     _write_required_operators(target, graphs, folder, options)

@@ -76,10 +76,10 @@ def write_proof(
         draft = replace(draft, cases=cases, notes=(*draft.notes, words))
     draft = collect(asking, target, draft, options.seed)
     if target.generates and (dtype or target.others):
-        why = f"weights of {dtype} may write others" if dtype else "the encoder that they follow from is another file"
+        why = f"weights of {dtype} may write others" if dtype else "they follow from graphs in other files, too"
         draft = replace(draft, notes=(*draft.notes, f"tokens are not compared: {why}"))
     else:
-        draft = replace(draft, generations=generations_of(target, None, options)[0])
+        draft = replace(draft, generations=generations_of(target, (), options)[0])
     write_golden(folder, draft.cases)
     # it lies in the bundle under the usual name of its format
     manifest = _of_file(describe(replace(target, file=""), options, draft, folder), file, match)

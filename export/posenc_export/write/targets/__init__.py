@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
+from posenc.picture_places import PicturePlaces
 from posenc.spec import Spec
 from posenc_export.bundle.rules import Rules, rules_of
 
@@ -38,6 +39,7 @@ class Target:
         config: What the config of a whole model says.
         generates: How many tokens a language model is to write, greedily; 0 for anything else.
         begins: The tokens with which a decoder begins, where an encoder reads the prompts.
+        places: Where embeddings of pictures go in a prompt, where a model sees.
         file: What the graph's file is called, without its ending; "" for the usual name of its format.
         others: Makers of the model's other graphs, where it has several.
         precise: Makes the same model in float32, where it is in half precision or its weights are quantized.
@@ -59,6 +61,7 @@ class Target:
     notes: tuple[str, ...] = ()
     generates: int = 0
     begins: tuple[int, ...] = ()
+    places: PicturePlaces | None = None
     file: str = ""
     others: tuple[Callable[[], Target], ...] = ()
     precise: Callable[[], Target] | None = None

@@ -65,6 +65,7 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
         notes=(*whole.notes, *said, *notes),
         generates=whole.generates,
         begins=whole.begins,
+        places=whole.places,
         file=folder.file,
         positions=folder.positions,
         is_large=folder.parameters > MANY,

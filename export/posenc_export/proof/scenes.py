@@ -1,0 +1,135 @@
+"""A model that sees, called as one: its tower, its words, its positions and its decoder, by what each gives and takes.
+
+The graphs are called in the order in which an application calls them. Ids become embeddings; in the places of pictures
+these are what the tower makes; positions are counted over both; the decoder reads all of it. What comes out takes ids
+and pictures, and is called as any decoder is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc.picture_places import PicturePlaces
+from posenc.ports import Array, Feeds, Grids, Port
+from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports
+from posenc_export.common.arrays import FLOATS
+from posenc_export.proof.callees import Callee, numbers_from
+
+IDS, MASK, POSITIONS, TYPES = "input_ids", "attention_mask", "position_ids", "token_type_ids"
+EMBEDDINGS, FEATURES = "inputs_embeds", "image_features"
+"""What the words give, and the tower."""
+ROWS = 3
+"""Positions of a token where pictures count: in time, height and width."""
+Picture = Sequence[int]
+"""A picture at random: a number that its pixels are made from, then its sizes where pictures have several."""
+
+
+@dataclass(frozen=True)
+class SceneGraphs:
+    """The graphs of a model that sees.
+
+    Args:
+        decoder: reads embeddings.
+        words: gives those of ids.
+        tower: gives those of pictures.
+        places: which ids are places of pictures.
+        positions: counts positions over pictures; None where they are counted as those of words.
+    """
+
+    decoder: Callee
+    words: Callee
+    tower: Callee
+    places: PicturePlaces
+    positions: Callee | None = None
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What goes into all of them, as into one decoder: ids, pictures, mask, and what its layers remember."""
+        inside = {EMBEDDINGS, TYPES, *({POSITIONS} if self.positions else ())}
+        own = [port for port in self.decoder.inputs if port.name not in inside]
+        deltas = memory_ports(self.positions.inputs) if self.positions else []
+        return (*self.words.inputs, *self.tower.inputs, *deltas, *own)
+
+    def callee(self) -> Callee:
+        """Return the graphs as one decoder, which takes ids and, in a call that has places for them, pictures."""
+        return Callee(self.call, self.inputs)
+
+    def call(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the outputs of the decoder for ids and pictures.
+
+        Raises ValueError, in one line, where pictures do not fill the places that the ids have for them. Without
+        pictures such an id is a word like others, as it is in a text that a model writes.
+        """
+        ids, mask = feeds[IDS], feeds[MASK]
+        pictures = {port.name: feeds[port.name] for port in self.tower.inputs if port.name in feeds}
+        embeddings = self.words.call({IDS: ids})[EMBEDDINGS]
+        is_place = np.zeros(ids.shape, bool)
+        if pictures:
+            rows = self.tower.call(pictures)[FEATURES]
+            is_place = (ids == self.places.image) & (mask[:, -ids.shape[1] :] != 0)
+            if is_place.sum() != len(rows):
+                raise ValueError(
+                    f"input_ids have {is_place.sum()} places of pictures (id {self.places.image}), and the pictures "
+                    f"fill {len(rows)}: give each picture as many places as its tower makes rows"
+                )
+            embeddings = embeddings.copy()
+            embeddings[is_place] = rows.astype(embeddings.dtype)
+        given = {**feeds, EMBEDDINGS: embeddings, TYPES: (is_place & self.places.types).astype(np.int64)}
+        remembered: dict[str, Array] = {}
+        if self.positions is not None:
+            positions, deltas = self._positions(self.positions, feeds, pictures)
+            given[POSITIONS], remembered = positions, {ROPE_DELTAS: deltas}
+        outputs = self.decoder.call({port.name: given[port.name] for port in self.decoder.inputs})
+        return {**outputs, **remembered}
+
+    def picture(self, seed: int, grid: Sequence[int]) -> Picture:
+        """Return a picture as this model's tower takes it: of a grid, where it takes such.
+
+        Args:
+            seed: what its pixels are made from.
+            grid: time steps, and rows and columns of squares of patches.
+        """
+        multiple = next((port.carries.multiple for port in self.tower.inputs if isinstance(port.carries, Grids)), None)
+        if multiple is None:
+            return (seed,)
+        steps, rows, columns = grid
+        return (seed, steps, rows * multiple, columns * multiple)
+
+    def rows_of(self, picture: Picture) -> int:
+        """Return how many embeddings the tower makes of a picture: so many places a prompt has for it."""
+        return len(self.tower.call(pictures_of(self.tower.inputs, [picture]))[FEATURES])
+
+    @staticmethod
+    def _positions(graph: Callee, feeds: Feeds, pictures: Feeds) -> tuple[Array, Array]:
+        """Return positions, (rows, batch, seq), and what pictures so far add to those behind them, (batch, 1)."""
+        ids, mask, deltas = feeds[IDS], feeds[MASK], feeds[ROPE_DELTAS]
+        if not pictures:
+            counted = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :] + deltas
+            return np.broadcast_to(counted, (ROWS, *counted.shape)).copy(), deltas
+        empty = {port.name: np.zeros([axis.size or 0 for axis in port.axes], port.dtype) for port in graph.inputs}
+        given = {**empty, **{name: one for name, one in feeds.items() if name in empty}}
+        outputs = graph.call(given)
+        return outputs[POSITIONS], outputs["rope_deltas"]
+
+
+def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str, Array]:
+    """Return what goes into a tower for pictures at random, which are the same on every machine; nothing for none.
+
+    Args:
+        tower: the inputs of a tower.
+        pictures: each a number that its pixels are made from, then the steps, rows and columns of its grid if the
+            tower takes grids.
+    """
+    if not pictures:
+        return {}
+    grids = next((port for port in tower if isinstance(port.carries, Grids)), None)
+    pixels = next(port for port in tower if port.dtype in FLOATS)
+    if grids is None:
+        return {pixels.name: numbers_from(pixels, np.array([picture[0] for picture in pictures], np.int64))}
+    sizes = np.array([picture[1:] for picture in pictures], np.int64)
+    # each patch is made from the picture's number and its own
+    numbers = [1009 * picture[0] + patch for picture in pictures for patch in range(int(np.prod(picture[1:])))]
+    return {pixels.name: numbers_from(pixels, np.array(numbers, np.int64)), grids.name: sizes}

@@ -1,0 +1,153 @@
+"""Models that see, as several graphs: a tower of pictures, a table of words, and the decoder that reads both.
+
+The tower gives embeddings, as many rows for a picture as its prompt has places for it. A place is a token of the id
+that the config calls `image_token_id`; its embedding is replaced. transformers' own `get_image_features` is the tower,
+with what brings its vectors to the decoder's width.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc.picture_places import PicturePlaces
+from posenc_models.whole.caches import ROUNDINGS
+from posenc_models.whole.modules import TYPES, DecoderCall
+from posenc_models.whole.tasks import PICTURES
+from posenc_models.whole.trials import axes_in, failure_line
+
+Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
+LETTERS = 3
+"""Tokens of text before a picture, and behind it, in the call that a model is tried with."""
+MODAL_TYPES = "mm_token_type_ids"
+"""What a model that counts positions of pictures is told their tokens by."""
+FEATURES_OF = "get_image_features"
+"""The method of transformers that makes embeddings of pictures."""
+PROCESSED_TYPES = "return_mm_token_type_ids"
+"""The attribute of a processor's class that says whether the tokens of pictures have a type of their own."""
+
+
+class Tower(nn.Module):
+    """Pictures to embeddings: (rows, hidden), those of each picture behind those of the one before.
+
+    Args:
+        model: the whole model.
+        inputs: the names of what its tower takes, in the order in which tensors come.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.inputs = model, tuple(inputs)
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """Return the embeddings of all pictures."""
+        features: Any = getattr(self.model, FEATURES_OF)
+        found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True).pooler_output
+        rows = found if isinstance(found, Tensor) else torch.cat([one.flatten(0, -2) for one in found])
+        return rows.reshape(-1, rows.shape[-1])
+
+
+class Words(nn.Module):
+    """Ids of tokens to their embeddings: (batch, seq) to (batch, seq, hidden)."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.table = model.get_input_embeddings()
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Return the embeddings of ids."""
+        embeddings: Tensor = self.table(input_ids)
+        return embeddings
+
+
+def picture_ports(model: Any) -> Mapping[str, str]:
+    """Return what goes into the tower of a model, by its names: the rest of the text of each port.
+
+    Raises ValueError, in one line, where the model has no tower that can be called alone.
+    """
+    method = getattr(model, FEATURES_OF, None)
+    if method is None:
+        raise ValueError(f"{type(model).__name__} is not exported with its images: it has no {FEATURES_OF}")
+    takes = inspect.signature(method).parameters
+    fitting = next((ports for ports in PICTURES if set(ports) <= set(takes)), None)
+    if fitting is None:
+        raise ValueError(
+            f"{type(model).__name__} is not exported with its images: its {FEATURES_OF} takes {', '.join(takes)}"
+        )
+    return fitting
+
+
+def places_of(model: Any) -> PicturePlaces:
+    """Return which tokens are places of pictures; raise ValueError, in one line, where the config does not say it."""
+    said = getattr(model.config, "image_token_id", None)
+    if not isinstance(said, int):
+        raise ValueError(f"{type(model).__name__} is not exported with its images: its config says no image_token_id")
+    takes = TYPES in inspect.signature(model.forward).parameters
+    return PicturePlaces(image=said, types=takes and _has_types(model.config))
+
+
+def _has_types(config: Any) -> bool:
+    """Return whether the processor of a model gives the tokens of pictures a type of their own."""
+    from transformers.models.auto import processing_auto
+
+    auto: Any = processing_auto
+    name = auto.PROCESSOR_MAPPING_NAMES.get(config.model_type)
+    processor = auto.processor_class_from_name(name) if isinstance(name, str) else None
+    return bool(getattr(processor, PROCESSED_TYPES, False))
+
+
+def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | None = None) -> None:
+    """Raise ValueError, in one line, where a decoder with embeddings of pictures says other than the whole model.
+
+    Args:
+        model: the whole model.
+        ports: what goes into its tower: the rest of the text of each port.
+        positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
+    """
+    places, pictures = places_of(model), small_pictures(ports, next(model.parameters()).dtype)
+    takes = inspect.signature(model.forward).parameters
+    with torch.no_grad():
+        try:
+            rows = Tower(model, list(ports))(*pictures.values())
+            ids = torch.tensor([[*_text(model, places), *[places.image] * len(rows), *_text(model, places)]])
+            is_picture = (ids == places.image).long()
+            given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
+            types = {MODAL_TYPES: is_picture, TYPES: is_picture * places.types}
+            whole = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
+        except Exception as error:  # a model of a stranger's config raises what comes
+            raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
+        embeddings = Words(model)(ids)
+        embeddings[is_picture.bool()] = rows
+        place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, pictures)
+        of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
+        of_decoder |= {TYPES: types[TYPES]} if TYPES in takes else {}
+        (logits, *_) = DecoderCall(model, list(of_decoder))(*of_decoder.values())
+    off = (logits - whole).abs().max() / whole.abs().max()
+    if not off <= ROUNDINGS * torch.finfo(whole.dtype).eps:
+        raise ValueError(
+            f"{type(model).__name__} is not exported with its images: its decoder reads more of a picture than "
+            f"embeddings (logits are off by {off:.1e} of the largest); --task text-generation writes its text alone"
+        )
+
+
+def _text(model: Any, places: PicturePlaces) -> list[int]:
+    """Return a few ids of text: none of a picture."""
+    end = model.config.get_text_config().vocab_size
+    return [id_ for id_ in range(3, 3 + LETTERS + 1) if id_ != places.image and id_ < end][:LETTERS]
+
+
+def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return a picture at random, as the tower of a model takes it."""
+    random = torch.Generator().manual_seed(0)
+    return {
+        name: torch.randn([_size(axis) for axis in axes_in(text)], generator=random).to(dtype)
+        for name, text in ports.items()
+    }
+
+
+def _size(axis: str) -> int:
+    return int(axis) if axis.isdecimal() else 1

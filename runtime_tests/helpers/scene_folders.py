@@ -1,0 +1,24 @@
+"""Folders with small models that see, whose ids of pictures are among their few words."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from helpers.model_folders import MODELS, Small
+
+IMAGE, VIDEO, START, END = 5, 6, 7, 8
+"""Ids of the places of images and of videos, and of what stands before and behind them."""
+PLACES: Mapping[str, Any] = {
+    "image_token_id": IMAGE,
+    "image_token_index": IMAGE,
+    "video_token_id": VIDEO,
+    "vision_start_token_id": START,
+    "vision_end_token_id": END,
+}
+TASK = "image-text-to-text"
+SCENES: Mapping[str, Small] = {
+    kind: replace(small, title=small.title.removesuffix("'s text"), config={**small.config, **PLACES})
+    for kind, small in MODELS.items()
+    if "'s text" in small.title
+}
+"""The models, by their types."""
