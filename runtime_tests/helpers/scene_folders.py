@@ -16,8 +16,19 @@ PLACES: Mapping[str, Any] = {
     "vision_end_token_id": END,
 }
 TASK = "image-text-to-text"
+MORE: Mapping[str, Mapping[str, Any]] = {"paligemma": {"projection_dim": 16}}
+"""What texts alone do without."""
+
+
+def _seeing(small: Small) -> Small:
+    """Return a model whose ids of pictures are words that it has."""
+    config = {**small.config, **PLACES}
+    tower = {**config["vision_config"], **MORE.get(small.kind, {})}
+    return replace(small, title=small.title.removesuffix("'s text"), config={**config, "vision_config": tower})
+
+
 SCENES: Mapping[str, Small] = {
-    kind: replace(small, title=small.title.removesuffix("'s text"), config={**small.config, **PLACES})
+    kind: _seeing(small)
     for kind, small in MODELS.items()
     if "'s text" in small.title
 }

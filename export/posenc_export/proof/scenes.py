@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
-from posenc.ports import Array, Feeds, Grids, Port
+from posenc.ports import Array, Feeds, Grids, Port, Prompt
 from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports
 from posenc_export.common.arrays import FLOATS
 from posenc_export.proof.callees import Callee, numbers_from
@@ -21,6 +21,7 @@ from posenc_export.proof.callees import Callee, numbers_from
 IDS, MASK, POSITIONS, TYPES = "input_ids", "attention_mask", "position_ids", "token_type_ids"
 EMBEDDINGS, FEATURES = "inputs_embeds", "image_features"
 """What the words give, and the tower."""
+PROMPT_IDS = ("image", "video", "video_start", "video_end", "start", "end_id")
 ROWS = 3
 """Positions of a token where pictures count: in time, height and width."""
 Picture = Sequence[int]
@@ -52,6 +53,14 @@ class SceneGraphs:
         own = [port for port in self.decoder.inputs if port.name not in inside]
         deltas = memory_ports(self.positions.inputs) if self.positions else []
         return (*self.words.inputs, *self.tower.inputs, *deltas, *own)
+
+    @property
+    def special(self) -> set[int]:
+        """The ids of the places of pictures and of videos, and of what stands around them."""
+        said = [port.carries for port in (self.positions.inputs if self.positions else ())]
+        rules = [carries for carries in said if isinstance(carries, Prompt)][:1]
+        ids = {getattr(rule, name) for rule in rules for name in PROMPT_IDS}
+        return {self.places.image, *(id_ for id_ in ids if id_ is not None)}
 
     def callee(self) -> Callee:
         """Return the graphs as one decoder, which takes ids and, in a call that has places for them, pictures."""

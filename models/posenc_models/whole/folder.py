@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -243,6 +243,23 @@ class ModelFolder(Checkpoint):
         with self.contents.private_folder() as place, quiet_transformers():
             return rule_of(transformers.AutoConfig.from_pretrained(place, trust_remote_code=False))
 
+    def _positions(self) -> Callable[[Tensor, Mapping[str, Tensor]], Tensor] | None:
+        """Return what counts positions of a prompt's tokens, where pictures change them: of ids and their grids."""
+        found = replace(self, part="").grid_rule()
+        if found is None:
+            return None
+        import torch
+
+        from posenc_models.vision import grid_positions
+
+        rule, _ = found
+
+        def count(ids: Tensor, pictures: Mapping[str, Tensor]) -> Tensor:
+            positions, _ = grid_positions(rule, ids.numpy(), image_grid_thw=pictures["image_grid_thw"].numpy())
+            return torch.from_numpy(positions)
+
+        return count
+
     def as_file(self, inputs: Collection[str], outputs: Collection[str]) -> Self:
         """Return the folder as a file with these inputs and outputs has it.
 
@@ -340,10 +357,11 @@ class ModelFolder(Checkpoint):
         if self.part == WORDS_FILE:
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
             return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
-        inputs = picture_ports(model)
-        filled = fill_ports(model, self.dtype, inputs, set(inputs), self.contents.image_size)
+        filled = picture_ports(
+            model, lambda ports: fill_ports(model, self.dtype, ports, set(ports), self.contents.image_size)
+        )
         if trial:
-            check_scene(model, filled)
+            check_scene(model, filled, self._positions())
         return WholeModel(Tower(model, list(filled)).eval(), port_lines(filled), (IMAGE_FEATURES,), tuple(notes), said)
 
     def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:

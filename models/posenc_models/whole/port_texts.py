@@ -16,6 +16,8 @@ from posenc_models.whole.tasks import X_VECTOR, architecture_of, positions_of_to
 
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "max_target_positions")
 """Keys that say how many positions a model has."""
+CHANNELS = ("in_channels", "in_chans", "num_channels")
+"""Keys of the channels of pixels."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
 """What ports are described by where a config does not say it."""
 
@@ -56,12 +58,27 @@ def config_values(model: Any) -> dict[str, Any]:
     vision = getattr(model.config, "vision_config", None)
     sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
     of_images = {key: size for key, size in sizes if size is not None}
-    said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
+    of_patches = {} if vision is None else numbers_of_patches(vision)
+    said = {**config.to_dict(), **of_patches, **of_images, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
     if said.get("max_source_positions"):
         said["frames"] = 2 * said["max_source_positions"]  # two of them make a place
     return said
+
+
+def numbers_of_patches(vision: Any) -> dict[str, int]:
+    """Return what texts of ports say of patches that a config does not: how many share a place, and their numbers."""
+    channels, steps = (
+        next((size for key in keys if (size := getattr(vision, key, None))), default)
+        for keys, default in ((CHANNELS, 3), (("temporal_patch_size",), 1))
+    )
+    merge = getattr(vision, "spatial_merge_size", None) or 1
+    patch = getattr(vision, "patch_size", None)
+    if not isinstance(patch, int):
+        return {}
+    said = {"merge": merge, "square": merge**2, "patch": channels * steps * patch**2, "patch_size": patch}
+    return {**said, "num_channels": channels}
 
 
 def receptive_field(config: Mapping[str, Any]) -> int:

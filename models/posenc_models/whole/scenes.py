@@ -8,6 +8,7 @@ with what brings its vectors to the decoder's width.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ LETTERS = 3
 """Tokens of text before a picture, and behind it, in the call that a model is tried with."""
 MODAL_TYPES = "mm_token_type_ids"
 """What a model that counts positions of pictures is told their tokens by."""
+GRIDS, MULTIPLE = re.compile(r"grids of \w+ % (\d+)"), re.compile(r"% (\d+)")
 FEATURES_OF = "get_image_features"
 """The method of transformers that makes embeddings of pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
@@ -64,21 +66,33 @@ class Words(nn.Module):
         return embeddings
 
 
-def picture_ports(model: Any) -> Mapping[str, str]:
+def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
     """Return what goes into the tower of a model, by its names: the rest of the text of each port.
 
-    Raises ValueError, in one line, where the model has no tower that can be called alone.
+    Args:
+        model: the whole model.
+        fill: fills such texts with what the config says.
+
+    Raises ValueError, in one line, where the model has no tower that can be called alone, or fails in each call.
     """
     method = getattr(model, FEATURES_OF, None)
     if method is None:
         raise ValueError(f"{type(model).__name__} is not exported with its images: it has no {FEATURES_OF}")
-    takes = inspect.signature(method).parameters
-    fitting = next((ports for ports in PICTURES if set(ports) <= set(takes)), None)
-    if fitting is None:
-        raise ValueError(
-            f"{type(model).__name__} is not exported with its images: its {FEATURES_OF} takes {', '.join(takes)}"
-        )
-    return fitting
+    takes = list(inspect.signature(method).parameters)
+    fitting = [ports for ports in PICTURES if set(ports) <= set(takes)]
+    # of those that take a grid, the others are of towers that take none
+    fitting = [ports for ports in fitting if len(ports) == max(map(len, fitting))]
+    why = f"its {FEATURES_OF} takes {', '.join(takes)}"
+    for ports in fitting:
+        filled = fill(ports)
+        try:
+            with torch.no_grad():
+                Tower(model, list(filled))(*small_pictures(filled, next(model.parameters()).dtype).values())
+        except Exception as error:  # a model of a stranger's config raises what comes
+            why = failure_line(model, error, list(ports), cached=False).partition(": ")[2]
+            continue
+        return filled
+    raise ValueError(f"{type(model).__name__} is not exported with its images: {why}")
 
 
 def places_of(model: Any) -> PicturePlaces:
@@ -135,19 +149,25 @@ def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | Non
 
 
 def _text(model: Any, places: PicturePlaces) -> list[int]:
-    """Return a few ids of text: none of a picture."""
-    end = model.config.get_text_config().vocab_size
-    return [id_ for id_ in range(3, 3 + LETTERS + 1) if id_ != places.image and id_ < end][:LETTERS]
+    """Return a few ids of text: none that the config has a name for."""
+    said = model.config.to_dict()
+    named = {places.image, *(said[key] for key in said if key.endswith(("_token_id", "_token_index")))}
+    return [id_ for id_ in range(model.config.get_text_config().vocab_size) if id_ not in named][:LETTERS]
 
 
 def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return a picture at random, as the tower of a model takes it."""
+    """Return a picture at random, as the tower of a model takes it: of a grid it is a square and one beside it."""
     random = torch.Generator().manual_seed(0)
-    return {
-        name: torch.randn([_size(axis) for axis in axes_in(text)], generator=random).to(dtype)
-        for name, text in ports.items()
-    }
+    pictures = {}
+    for name, text in ports.items():
+        if (multiple := GRIDS.search(text)) is not None:
+            side = int(multiple[1])
+            pictures[name] = torch.tensor([[1, side, 2 * side]])
+        else:
+            pictures[name] = torch.randn([_size(axis) for axis in axes_in(text)], generator=random).to(dtype)
+    return pictures
 
 
 def _size(axis: str) -> int:
-    return int(axis) if axis.isdecimal() else 1
+    multiple = MULTIPLE.search(axis)
+    return int(axis) if axis.isdecimal() else 2 * int(multiple[1]) if multiple else 1

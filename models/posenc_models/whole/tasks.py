@@ -40,10 +40,13 @@ EMBEDDED = {
     "token_type_ids": "int64[batch_size, seq] < 2",
 }
 """What goes into the decoder of a model that sees: embeddings of words and of pictures."""
+OF_GRIDS = {"image_grid_thw": "int64[images:batch, 3] grids of patches % {merge}"}
 PICTURES: tuple[Mapping[str, str], ...] = (
+    {"pixel_values": "float32[patches % {square}, {patch}]", **OF_GRIDS},
+    {"pixel_values": "float32[patches % {square}, {num_channels}, {patch_size}, {patch_size}]", **OF_GRIDS},
     {"pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]"},
 )
-"""What goes into the tower of a model that sees: the first of which its tower takes every one."""
+"""What goes into the tower of a model that sees: the first that it takes, and answers to."""
 ALTERNATIVES = {name: port.replace("seq", "num_choices, seq", 1) for name, port in TEXT.items()}
 """What goes into a model that chooses: a text has so many alternatives, each with its tokens."""
 PAIRS = {
