@@ -1,0 +1,95 @@
+"""Functions of transformers that read sizes of images into lists, by arithmetic on numbers of patches instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc_models.vision.towers.places import PatchPlaces, patch_places, window_order
+from posenc_models.vision.towers.ragged import Segments
+
+
+class GridFunctions:
+    """The functions, for a call of a tower with so many patches.
+
+    Args:
+        patches: How many rows of patches the tower is given.
+    """
+
+    def __init__(self, patches: int) -> None:
+        self.patches = patches
+        self._places: dict[tuple[int, int], tuple[Tensor, PatchPlaces]] = {}
+
+    def by_name(self) -> Mapping[str, Callable[..., Any]]:
+        """Return the functions by the names that transformers has for those in whose place they are."""
+        return {
+            "get_vision_cu_seqlens": self.cu_seqlens,
+            "get_vision_attention_seqlens": self.attention_seqlens,
+            "get_vision_position_ids": self.position_ids,
+            "get_vision_window_index": self.window_index,
+            "get_vision_interpolation_indices_and_weights": self.interpolation,
+        }
+
+    def cu_seqlens(self, grid_thw: Tensor, merge_temporal: bool = False, **_: Any) -> Segments:
+        """Return the parts in which patches attend: time steps, or whole videos."""
+        places = self.places(grid_thw)
+        return Segments(places.begin if merge_temporal else places.frame_begin(), grid_thw.prod(-1).cumsum(0))
+
+    def attention_seqlens(
+        self, grid_thw: Tensor, config: Any, merge_temporal: bool = False, **_: Any
+    ) -> tuple[Segments, None]:
+        """Return the parts in which patches attend, and no longest one: only flash attention asks for it."""
+        return self.cu_seqlens(grid_thw, merge_temporal), None
+
+    def position_ids(
+        self, grid_thw: Tensor, spatial_merge_size: int | Tensor, include_temporal: bool = False, **_: Any
+    ) -> Tensor:
+        """Return the row and column of each patch, (patches, 2); before them its time step, (patches, 3), if wanted."""
+        if isinstance(spatial_merge_size, int):
+            places, merge = self.places(grid_thw, spatial_merge_size), spatial_merge_size
+        else:
+            places = self.places(grid_thw)
+            merge = spatial_merge_size[places.image]
+        row_column = places.row_column(merge)
+        return torch.stack([places.step, *row_column] if include_temporal else row_column, -1)
+
+    def window_index(
+        self, grid_thw: Tensor, spatial_merge_size: int, window_size: int, patch_size: int, **_: Any
+    ) -> tuple[Tensor, Segments]:
+        """Return the order of merged patches by windows, (patches / merge^2,), and windows as parts of patches."""
+        unit = spatial_merge_size**2
+        merged = torch.stack([grid_thw[:, 0], *(grid_thw[:, 1:] // spatial_merge_size).unbind(-1)], -1)
+        places = patch_places(merged, self.patches // unit)
+        order = window_order(places, window_size // spatial_merge_size // patch_size)
+        begins = (order.begins * unit).unsqueeze(-1).expand(-1, unit).reshape(-1)
+        return order.index, Segments(begins, grid_thw.prod(-1).cumsum(0))
+
+    def interpolation(
+        self,
+        grid_thw: Tensor,
+        num_grid_per_side: int,
+        mode: str = "bilinear",
+        align_corners: bool = False,
+        spatial_merge_size: int = 1,
+        padding: str = "border",
+        **_: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """Return rows of a square table, and their weights, from which each patch has its embedding: (patches, taps)."""
+        from transformers.vision_utils import _interpolation_axis_taps_weights as taps_and_weights
+
+        places, side = self.places(grid_thw, spatial_merge_size), num_grid_per_side
+        row, column = places.row_column(spatial_merge_size)
+        down, down_weights = taps_and_weights(row, places.rows, side, mode, align_corners, padding)
+        right, right_weights = taps_and_weights(column, places.columns, side, mode, align_corners, padding)
+        indices = (down.unsqueeze(2) * side + right.unsqueeze(1)).flatten(1)
+        return indices, (down_weights.unsqueeze(2) * right_weights.unsqueeze(1)).flatten(1)
+
+    def places(self, grid_thw: Tensor, merge: int = 1) -> PatchPlaces:
+        """Return the place of each patch; asked again for the same grids, the same tensors."""
+        key = id(grid_thw), merge
+        if key not in self._places:
+            self._places[key] = grid_thw, patch_places(grid_thw, self.patches, merge)
+        return self._places[key][1]

@@ -1,0 +1,126 @@
+"""What takes the place of splitting rows of a tensor into images: the rows stay together, and a mask keeps them apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.libraries import replaced
+
+class Segments:
+    """Parts of a row of patches that attend within themselves, in the place of `cu_seqlens` of transformers.
+
+    The differences that models take are these parts again: `cu_seqlens[1:] - cu_seqlens[:-1]`.
+
+    Args:
+        begins: For each patch the number of the first in its part, (patches,).
+        ends: Where each image ends, (images,): a model that counts these asks for the image of each patch.
+    """
+
+    def __init__(self, begins: Tensor, ends: Tensor) -> None:
+        self.begins, self.ends = begins, ends
+        self._masks: dict[torch.dtype, Tensor] = {}
+
+    def __getitem__(self, _: slice) -> Segments:
+        """Return itself."""
+        return self
+
+    def __sub__(self, _: Segments) -> Segments:
+        """Return itself."""
+        return self
+
+    def to(self, *_: Any, **__: Any) -> Segments:
+        """Return itself."""
+        return self
+
+    def cumsum(self, _: int) -> Tensor:
+        """Return where each image ends."""
+        return self.ends
+
+    def tolist(self) -> Sizes:
+        """Return what stands for a list of sizes."""
+        return Sizes(self)
+
+    def mask(self, dtype: torch.dtype) -> Tensor:
+        """Return what is added to scores: 0 within a part, and the least number elsewhere, (1, 1, patches, patches)."""
+        if dtype not in self._masks:
+            apart = self.begins.unsqueeze(1) != self.begins.unsqueeze(0)
+            mask = torch.zeros((), dtype=dtype, device=apart.device).expand(1, 1, *apart.shape)
+            self._masks[dtype] = mask.masked_fill(apart, torch.finfo(dtype).min)
+        return self._masks[dtype]
+
+
+class Sizes(list[int]):
+    """In the place of a list of sizes that nobody knows while a graph is traced; `segments` if they are parts."""
+
+    def __init__(self, segments: Segments | None = None) -> None:
+        super().__init__()
+        self.segments = segments
+
+
+class WholeRows:
+    """While it lasts, sizes in a tensor are not read into a list, and a tensor split by them is its only part.
+
+    What attends to such a part is given a mask: `attending` puts it there.
+    """
+
+    def __init__(self) -> None:
+        # queries, keys and values of a layer are split one after the other
+        self.wholes: deque[tuple[Tensor, Segments]] = deque(maxlen=3)
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Replace what reads sizes, and what splits by them."""
+        split = torch.Tensor.split
+
+        def whole(tensor: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+            """Return the only part of a tensor, or the parts that sizes say."""
+            if not isinstance(sizes, Sizes):
+                return split(tensor, sizes, dim)
+            if sizes.segments is not None:
+                self.wholes.append((tensor, sizes.segments))
+            return (tensor,)
+
+        with ExitStack() as stack:
+            for kind in _kinds_with_lists(torch.Tensor):
+                stack.enter_context(replaced(kind, "tolist", _sizes_or(kind.tolist)))
+            stack.enter_context(replaced(torch.Tensor, "split", whole))
+            stack.enter_context(replaced(torch, "bucketize", _bucket))
+            yield
+
+    def attending(self, attention: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that attends as the given one, and keeps the parts of a whole apart."""
+
+        def apart(module: Any, query: Tensor, *args: Any, attention_mask: Tensor | None = None, **options: Any) -> Any:
+            of_parts = [segments for whole, segments in self.wholes if whole is query]
+            if attention_mask is None and of_parts:
+                attention_mask = of_parts[-1].mask(query.dtype)
+            return attention(module, query, *args, attention_mask=attention_mask, **options)
+
+        return apart
+
+
+def _kinds_with_lists(kind: type[Tensor]) -> list[type[Tensor]]:
+    """Return the classes of tensors that say in their own way how to make a list: those in a trace do."""
+    found = [kind] if kind is Tensor or "tolist" in vars(kind) else []
+    return found + [other for one in kind.__subclasses__() for other in _kinds_with_lists(one)]
+
+
+def _sizes_or(read: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    """Return a function that gives what stands for a list of sizes, and reads anything else."""
+
+    def tolist(tensor: Tensor) -> Any:
+        return Sizes() if tensor.dim() == 1 and not tensor.is_floating_point() else read(tensor)
+
+    return tolist
+
+
+def _bucket(values: Tensor, boundaries: Tensor, *, right: bool = False, **_: Any) -> Tensor:
+    """Return how many boundaries lie below each value, which exporters have no operator for."""
+    each = values.unsqueeze(-1)
+    return (boundaries <= each if right else boundaries < each).sum(-1)

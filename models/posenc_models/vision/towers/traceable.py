@@ -1,0 +1,90 @@
+"""Vision towers of transformers while they are traced: functions that read sizes of images are replaced."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from posenc.libraries import replaced
+from posenc_models.vision.towers.grid_functions import GridFunctions
+from posenc_models.vision.towers.ragged import WholeRows
+
+FEATURES = ("get_image_features", "get_video_features")
+"""Methods of models of transformers that call a vision tower."""
+
+
+@contextmanager
+def traceable_towers() -> Iterator[None]:
+    """Have the methods of models of transformers that call a vision tower keep sizes of images in tensors.
+
+    Then an exporter captures them for images of any size and number, and they give the same numbers as ever. Rows of
+    all images come as the only one of `pooler_output`. Models must be loaded before.
+    """
+    with ExitStack() as stack:
+        for owner, name in _methods():
+            stack.enter_context(replaced(owner, name, _traceable(getattr(owner, name))))
+        yield
+
+
+def _methods() -> list[tuple[type, str]]:
+    """Return the classes of loaded models that have a method of their own that calls a vision tower, and its name."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.startswith("transformers.models.") and ".modeling_" in name:
+            classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == name]
+            found.update({(one, method): None for one in classes for method in FEATURES if method in vars(one)})
+    return list(found)
+
+
+def _traceable(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that calls a vision tower, with what it calls replaced; one that calls it in turn is not."""
+
+    @functools.wraps(method)
+    def called(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        given = list(args) + list(kwargs.values())
+        if _Running.now:
+            return method(self, *args, **kwargs)
+        with _replaced_in(self, given[0].shape[0]):
+            return method(self, *args, **kwargs)
+
+    return called
+
+
+class _Running:
+    """Whether a tower is being called, by the method of a model that another method may have called."""
+
+    now = False
+
+
+@contextmanager
+def _replaced_in(model: nn.Module, patches: int) -> Iterator[None]:
+    """Replace what the parts of a model call, for a call with so many patches."""
+    from transformers.modeling_utils import AttentionInterface
+
+    whole, functions = WholeRows(), GridFunctions(patches).by_name()
+    interface = AttentionInterface.get_interface
+
+    def get_interface(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the function that attends, which keeps images apart."""
+        return whole.attending(interface(self, *args, **kwargs))
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(_Running, "now", True))
+        stack.enter_context(replaced(AttentionInterface, "get_interface", get_interface))
+        for module in _modules_of(model):
+            for name in functions.keys() & vars(module).keys():
+                stack.enter_context(replaced(module, name, functions[name]))
+        stack.enter_context(whole.lasting())
+        yield
+
+
+def _modules_of(model: nn.Module) -> list[ModuleType]:
+    """Return the modules of Python in which the classes of a model's parts are."""
+    return [sys.modules[name] for name in dict.fromkeys(type(part).__module__ for part in model.modules())]
