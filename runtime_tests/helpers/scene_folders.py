@@ -22,9 +22,11 @@ MORE: Mapping[str, Mapping[str, Any]] = {"paligemma": {"projection_dim": 16}}
 
 def _seeing(small: Small) -> Small:
     """Return a model whose ids of pictures are words that it has."""
-    config = {**small.config, **PLACES}
-    tower = {**config["vision_config"], **MORE.get(small.kind, {})}
-    return replace(small, title=small.title.removesuffix("'s text"), config={**config, "vision_config": tower})
+    return replace(
+        small,
+        title=small.title.removesuffix("'s text"),
+        config={**small.config, **PLACES, **MORE.get(small.kind, {})},
+    )
 
 
 SCENES: Mapping[str, Small] = {

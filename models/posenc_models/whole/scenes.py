@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.picture_places import PicturePlaces
+from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.modules import TYPES, DecoderCall
 from posenc_models.whole.tasks import PICTURES
@@ -48,7 +49,8 @@ class Tower(nn.Module):
     def forward(self, *tensors: Tensor) -> Tensor:
         """Return the embeddings of all pictures."""
         features: Any = getattr(self.model, FEATURES_OF)
-        found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True).pooler_output
+        with traceable_towers():
+            found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True).pooler_output
         rows = found if isinstance(found, Tensor) else torch.cat([one.flatten(0, -2) for one in found])
         return rows.reshape(-1, rows.shape[-1])
 
