@@ -24,6 +24,8 @@ EMBEDDINGS, FEATURES = "inputs_embeds", "image_features"
 PROMPT_IDS = ("image", "video", "video_start", "video_end", "start", "end_id")
 ROWS = 3
 """Positions of a token where pictures count: in time, height and width."""
+LAYER_FEATURES = "deepstack_features."
+"""What the names begin with of what layers of the decoder add to hidden states."""
 Picture = Sequence[int]
 """A picture at random: a number that its pixels are made from, then its sizes where pictures have several."""
 
@@ -50,7 +52,11 @@ class SceneGraphs:
     def inputs(self) -> tuple[Port, ...]:
         """What goes into all of them, as into one decoder: ids, pictures, mask, and what its layers remember."""
         inside = {EMBEDDINGS, TYPES, *({POSITIONS} if self.positions else ())}
-        own = [port for port in self.decoder.inputs if port.name not in inside]
+        own = [
+            port
+            for port in self.decoder.inputs
+            if port.name not in inside and not port.name.startswith(LAYER_FEATURES)
+        ]
         deltas = memory_ports(self.positions.inputs) if self.positions else []
         return (*self.words.inputs, *self.tower.inputs, *deltas, *own)
 
@@ -76,17 +82,23 @@ class SceneGraphs:
         pictures = {port.name: feeds[port.name] for port in self.tower.inputs if port.name in feeds}
         embeddings = self.words.call({IDS: ids})[EMBEDDINGS]
         is_place = np.zeros(ids.shape, bool)
+        made: Mapping[str, Array] = {}
         if pictures:
-            rows = self.tower.call(pictures)[FEATURES]
+            made = self.tower.call(pictures)
+            rows = made[FEATURES]
             is_place = (ids == self.places.image) & (mask[:, -ids.shape[1] :] != 0)
             if is_place.sum() != len(rows):
                 raise ValueError(
                     f"input_ids have {is_place.sum()} places of pictures (id {self.places.image}), and the pictures "
                     f"fill {len(rows)}: give each picture as many places as its tower makes rows"
                 )
-            embeddings = embeddings.copy()
-            embeddings[is_place] = rows.astype(embeddings.dtype)
-        given = {**feeds, EMBEDDINGS: embeddings, TYPES: (is_place & self.places.types).astype(np.int64)}
+            embeddings = _in_places(embeddings, is_place, rows)
+        added = {
+            port.name: _in_places(np.zeros_like(embeddings), is_place, made.get(port.name))
+            for port in self.decoder.inputs
+            if port.name.startswith(LAYER_FEATURES)
+        }
+        given = {**feeds, **added, EMBEDDINGS: embeddings, TYPES: (is_place & self.places.types).astype(np.int64)}
         remembered: dict[str, Array] = {}
         if self.positions is not None:
             positions, deltas = self._positions(self.positions, feeds, pictures)
@@ -122,6 +134,15 @@ class SceneGraphs:
         given = {**empty, **{name: one for name, one in feeds.items() if name in empty}}
         outputs = graph.call(given)
         return outputs[POSITIONS], outputs["rope_deltas"]
+
+
+def _in_places(vectors: Array, is_place: Array, rows: Array | None) -> Array:
+    """Return vectors of tokens, (batch, seq, hidden), with those of pictures in their places; None: there are none."""
+    if rows is None:
+        return vectors
+    vectors = vectors.copy()
+    vectors[is_place] = rows.astype(vectors.dtype)
+    return vectors
 
 
 def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str, Array]:

@@ -351,18 +351,25 @@ class ModelFolder(Checkpoint):
 
     def _part_of_scene(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return the tower of a model that sees, or its words."""
-        from posenc_models.whole.scenes import Tower, Words, check_scene, picture_ports
+        from posenc_models.whole.scenes import Tower, Words, check_scene, layer_features
 
         said = config_values(model)
         if self.part == WORDS_FILE:
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
             return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
-        filled = picture_ports(
-            model, lambda ports: fill_ports(model, self.dtype, ports, set(ports), self.contents.image_size)
-        )
+        filled = self._picture_ports(model)
         if trial:
             check_scene(model, filled, self._positions())
-        return WholeModel(Tower(model, list(filled)).eval(), port_lines(filled), (IMAGE_FEATURES,), tuple(notes), said)
+        outputs = (IMAGE_FEATURES, *layer_features(model, filled))
+        return WholeModel(Tower(model, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
+
+    def _picture_ports(self, model: Any) -> dict[str, str]:
+        """Return what goes into the tower of a model, by its names: the rest of the text of each port."""
+        from posenc_models.whole.scenes import picture_ports
+
+        return picture_ports(
+            model, lambda ports: fill_ports(model, self.dtype, ports, set(ports), self.contents.image_size)
+        )
 
     def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:
         """Return a model with what makes vectors of sentences behind it."""
@@ -394,7 +401,7 @@ class ModelFolder(Checkpoint):
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
-        from posenc_models.whole.scenes import places_of
+        from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of
 
         said, two = config_values(model), bool(self.task.encoder)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
@@ -419,12 +426,17 @@ class ModelFolder(Checkpoint):
             with quiet_transformers():
                 memory, lines = call_with_states(model, list(filled), layers, cache)
             notes = [*notes, *lines]
+        added: dict[str, str] = {}
+        if self.task.sees:
+            added = dict.fromkeys(layer_features(model, self._picture_ports(model)), filled[EMBEDDINGS])
         module = (
             DecoderOfEncoder(model, list(filled))
             if two
+            else SceneDecoder(model, list(filled), len(added), last=self.last_token, memory=memory)
+            if added
             else DecoderCall(model, list(filled), counted, self.last_token, memory)
         )
-        ports = {**filled, **caches}
+        ports = {**filled, **added, **caches}
         if trial:
             check_answers(model, module.eval(), ports, (), cached=True)
         few = sum(parameter.numel() for parameter in model.parameters()) < SMALL

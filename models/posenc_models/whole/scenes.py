@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posenc.libraries import replaced
 from posenc.picture_places import PicturePlaces
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.modules import TYPES, DecoderCall
-from posenc_models.whole.tasks import PICTURES
+from posenc_models.whole.tasks import LAYER_FEATURES, PICTURES
 from posenc_models.whole.trials import axes_in, failure_line
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
@@ -28,6 +29,8 @@ LETTERS = 3
 MODAL_TYPES = "mm_token_type_ids"
 """What a model that counts positions of pictures is told their tokens by."""
 GRIDS, MULTIPLE = re.compile(r"grids of \w+ % (\d+)"), re.compile(r"% (\d+)")
+LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
+"""Where transformers has what is added to hidden states behind layers, and the method that adds it."""
 FEATURES_OF = "get_image_features"
 """The method of transformers that makes embeddings of pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
@@ -46,13 +49,52 @@ class Tower(nn.Module):
         super().__init__()
         self.model, self.inputs = model, tuple(inputs)
 
-    def forward(self, *tensors: Tensor) -> Tensor:
-        """Return the embeddings of all pictures."""
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
         features: Any = getattr(self.model, FEATURES_OF)
         with traceable_towers():
-            found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True).pooler_output
-        rows = found if isinstance(found, Tensor) else torch.cat([one.flatten(0, -2) for one in found])
-        return rows.reshape(-1, rows.shape[-1])
+            found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
+        return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
+
+
+def _in_a_row(found: Tensor | Sequence[Tensor]) -> Tensor:
+    """Return the vectors of pictures, (rows, hidden), of a tensor of equal ones or of one for each."""
+    rows = found if isinstance(found, Tensor) else torch.cat([one.flatten(0, -2) for one in found])
+    return rows.reshape(-1, rows.shape[-1])
+
+
+class SceneDecoder(DecoderCall):
+    """A decoder of embeddings, some of whose layers add vectors of pictures to hidden states.
+
+    Args:
+        model: the model.
+        inputs: the names of its arguments but the cache, in the order in which tensors come.
+        layers: how many of the first layers add such vectors, which come behind these inputs: (batch, seq, hidden), and
+            zeros for words.
+    """
+
+    def __init__(self, model: Any, inputs: Sequence[str], layers: int, **choices: Any) -> None:
+        super().__init__(model, inputs, **choices)
+        self.text, self.layers = model.get_decoder(), layers
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Return what any decoder does."""
+        place = len(self.inputs)
+        added, others = tensors[place : place + self.layers], (*tensors[:place], *tensors[place + self.layers :])
+        if not added:
+            return super().forward(*others)
+        own = self.text.forward
+
+        def adding(*args: Any, **named: Any) -> Any:
+            """Call the text model with the vectors, which each layer takes from a list."""
+            return own(*args, **{**named, "deepstack_visual_embeds": list(added), "visual_pos_masks": added[0]})
+
+        def sums(hidden: Tensor, _: Tensor, vectors: Tensor) -> Tensor:
+            """Return hidden states and the vectors of pictures added up: for words these are zeros."""
+            return hidden + vectors
+
+        with replaced(self.text, "forward", adding), replaced(self.text, ADDS, sums):
+            return super().forward(*others)
 
 
 class Words(nn.Module):
@@ -88,13 +130,29 @@ def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]
     for ports in fitting:
         filled = fill(ports)
         try:
-            with torch.no_grad():
-                Tower(model, list(filled))(*small_pictures(filled, next(model.parameters()).dtype).values())
+            rows_of_small(model, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
             why = failure_line(model, error, list(ports), cached=False).partition(": ")[2]
             continue
         return filled
     raise ValueError(f"{type(model).__name__} is not exported with its images: {why}")
+
+
+def rows_of_small(model: Any, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
+    """Return what the tower of a model makes of a small picture; it raises what it likes."""
+    with torch.no_grad():
+        return Tower(model, list(ports))(*small_pictures(ports, next(model.parameters()).dtype).values())
+
+
+def layer_features(model: Any, ports: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of what a tower gives for layers of the decoder, as ports have them; nothing for most.
+
+    Args:
+        model: the whole model.
+        ports: what goes into its tower: the rest of the text of each port.
+    """
+    found = len(rows_of_small(model, ports)) - 1
+    return tuple(LAYER_FEATURES.format(layer=layer) for layer in range(found))
 
 
 def places_of(model: Any) -> PicturePlaces:
@@ -128,7 +186,7 @@ def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | Non
     takes = inspect.signature(model.forward).parameters
     with torch.no_grad():
         try:
-            rows = Tower(model, list(ports))(*pictures.values())
+            rows, *layers = Tower(model, list(ports))(*pictures.values())
             ids = torch.tensor([[*_text(model, places), *[places.image] * len(rows), *_text(model, places)]])
             is_picture = (ids == places.image).long()
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
@@ -141,7 +199,11 @@ def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | Non
         place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, pictures)
         of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
         of_decoder |= {TYPES: types[TYPES]} if TYPES in takes else {}
-        (logits, *_) = DecoderCall(model, list(of_decoder))(*of_decoder.values())
+        added = [torch.zeros_like(embeddings) for _ in layers]
+        for one, vectors in zip(added, layers, strict=True):
+            one[is_picture.bool()] = vectors
+        decoder = SceneDecoder(model, list(of_decoder), len(layers) if hasattr(model.get_decoder(), ADDS) else 0)
+        (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
     off = (logits - whole).abs().max() / whole.abs().max()
     if not off <= ROUNDINGS * torch.finfo(whole.dtype).eps:
         raise ValueError(

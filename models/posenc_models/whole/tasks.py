@@ -66,6 +66,8 @@ TOWER_FILE, WORDS_FILE = "vision_encoder", "embed_tokens"
 """The files of a model that sees, beside its decoder: pictures to embeddings, and ids of tokens to embeddings."""
 IMAGE_FEATURES, EMBEDDINGS = "image_features", "inputs_embeds"
 """What comes out of them, by the names of transformers.js."""
+LAYER_FEATURES = "deepstack_features.{layer}"
+"""What else comes out of a tower whose vectors are added to hidden states, too, and goes into the decoder."""
 POSITIONS_FILE = "positions"
 """The file that counts the positions of images and videos in a prompt."""
 SECTIONS = ("mrope_section", "xdrope_section")
