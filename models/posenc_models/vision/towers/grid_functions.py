@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_models.vision.towers.places import PatchPlaces, patch_places, window_order
+from posenc_models.vision.towers.places import PatchPlaces, block_order, patch_places, window_order
 from posenc_models.vision.towers.ragged import Segments
 
 
@@ -17,10 +17,11 @@ class GridFunctions:
 
     Args:
         patches: How many rows of patches the tower is given.
+        of_videos: Whether they are of videos.
     """
 
-    def __init__(self, patches: int) -> None:
-        self.patches = patches
+    def __init__(self, patches: int, of_videos: bool = False) -> None:
+        self.patches, self.of_videos = patches, of_videos
         self._places: dict[tuple[int, int], tuple[Tensor, PatchPlaces]] = {}
 
     def by_name(self) -> Mapping[str, Callable[..., Any]]:
@@ -31,6 +32,7 @@ class GridFunctions:
             "get_vision_position_ids": self.position_ids,
             "get_vision_window_index": self.window_index,
             "get_vision_interpolation_indices_and_weights": self.interpolation,
+            "get_vision_pixel_shuffle_index": self.pixel_shuffle,
         }
 
     def cu_seqlens(self, grid_thw: Tensor, merge_temporal: bool = False, **_: Any) -> Segments:
@@ -86,6 +88,10 @@ class GridFunctions:
         right, right_weights = taps_and_weights(column, places.columns, side, mode, align_corners, padding)
         indices = (down.unsqueeze(2) * side + right.unsqueeze(1)).flatten(1)
         return indices, (down_weights.unsqueeze(2) * right_weights.unsqueeze(1)).flatten(1)
+
+    def pixel_shuffle(self, grid_thw: Tensor, merge_size: int, **_: Any) -> Tensor:
+        """Return which patch, counted row by row, comes at each place if neighbors that are merged come together."""
+        return block_order(self.places(grid_thw, merge_size), merge_size)
 
     def places(self, grid_thw: Tensor, merge: int = 1) -> PatchPlaces:
         """Return the place of each patch; asked again for the same grids, the same tensors."""

@@ -62,6 +62,10 @@ class Sizes(list[int]):
         super().__init__()
         self.segments = segments
 
+    def __iter__(self) -> Iterator[int]:
+        """Refuse: a loop over images would be traced for none."""
+        raise ValueError("sizes of images are read one by one: expected a model that splits by them, and nothing else")
+
 
 class WholeRows:
     """While it lasts, sizes in a tensor are not read into a list, and a tensor split by them is its only part.

@@ -14,6 +14,7 @@ from torch import nn
 
 from posenc.libraries import replaced
 from posenc_models.vision.towers.grid_functions import GridFunctions
+from posenc_models.vision.towers.parts import methods_of
 from posenc_models.vision.towers.ragged import WholeRows
 
 FEATURES = ("get_image_features", "get_video_features")
@@ -48,10 +49,10 @@ def _traceable(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def called(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        given = list(args) + list(kwargs.values())
         if _Running.now:
             return method(self, *args, **kwargs)
-        with _replaced_in(self, given[0].shape[0]):
+        pixels = [*args, *(value for name, value in kwargs.items() if name.startswith("pixel_values"))][0]
+        with _replaced_in(self, GridFunctions(pixels.shape[0], "video" in method.__name__)):
             return method(self, *args, **kwargs)
 
     return called
@@ -64,11 +65,11 @@ class _Running:
 
 
 @contextmanager
-def _replaced_in(model: nn.Module, patches: int) -> Iterator[None]:
-    """Replace what the parts of a model call, for a call with so many patches."""
+def _replaced_in(model: nn.Module, functions: GridFunctions) -> Iterator[None]:
+    """Replace what the parts of a model call."""
     from transformers.modeling_utils import AttentionInterface
 
-    whole, functions = WholeRows(), GridFunctions(patches).by_name()
+    whole, by_name = WholeRows(), functions.by_name()
     interface = AttentionInterface.get_interface
 
     def get_interface(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -79,8 +80,10 @@ def _replaced_in(model: nn.Module, patches: int) -> Iterator[None]:
         stack.enter_context(replaced(_Running, "now", True))
         stack.enter_context(replaced(AttentionInterface, "get_interface", get_interface))
         for module in _modules_of(model):
-            for name in functions.keys() & vars(module).keys():
-                stack.enter_context(replaced(module, name, functions[name]))
+            for name in by_name.keys() & vars(module).keys():
+                stack.enter_context(replaced(module, name, by_name[name]))
+        for kind, name, method in methods_of(model, functions):
+            stack.enter_context(replaced(kind, name, method))
         stack.enter_context(whole.lasting())
         yield
 

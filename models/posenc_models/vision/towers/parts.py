@@ -1,0 +1,60 @@
+"""Parts of towers that rearrange the patches of each image by itself, by look-ups for all images at once instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc_models.vision.towers.grid_functions import GridFunctions
+from posenc_models.vision.towers.places import block_order, patch_places, refused
+
+Method = tuple[type[nn.Module], str, Callable[..., Any]]
+"""A class, the name of its method, and what takes the place of that."""
+
+
+def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
+    """Return methods of a model's parts that loop over images, and what takes their place."""
+    for kind in dict.fromkeys(type(part) for part in model.modules()):
+        part = next(one for one in model.modules() if type(one) is kind)
+        if all(hasattr(part, name) for name in ("merge_kernel_size", "pre_norm", "linear_1", "act", "linear_2")):
+            yield kind, "forward", _merging(functions)
+        if hasattr(part, "_temporal_slicing") and hasattr(part, "temporal_merge_size"):
+            yield kind, "_temporal_slicing", _pairs(functions)
+
+
+def _merging(functions: GridFunctions) -> Callable[..., Tensor]:
+    """Return a projector that puts neighboring patches side by side, which come row by row."""
+
+    def forward(self: Any, image_features: Tensor, image_grid_thw: Tensor) -> Tensor:
+        side, _ = self.merge_kernel_size
+        order = block_order(functions.places(image_grid_thw, side), side)
+        rows = self.pre_norm(image_features)[order].reshape(-1, side * side * image_features.shape[-1])
+        projected: Tensor = self.linear_2(self.act(self.linear_1(rows)))
+        return projected
+
+    return forward
+
+
+def _pairs(functions: GridFunctions) -> Callable[..., Tensor]:
+    """Return what puts two time steps side by side, of a video, and the one of an image beside itself."""
+
+    def _temporal_slicing(self: Any, hidden_states: Tensor, grid_thw: Tensor) -> Tensor:
+        if functions.of_videos:
+            return _two_steps(hidden_states, grid_thw, self.spatial_merge_size)
+        hidden_states = hidden_states + refused((grid_thw[:, 0] > 1).long().sum().unsqueeze(0)).to(hidden_states.dtype)
+        return torch.cat([hidden_states, hidden_states], -1)
+
+    return _temporal_slicing
+
+
+def _two_steps(hidden_states: Tensor, grid_thw: Tensor, merge: int) -> Tensor:
+    """Return each even time step with the odd one behind it: (rows / 2, 2 features); videos have both."""
+    pairs = torch.stack([grid_thw[:, 0] // 2, grid_thw[:, 1] // merge, grid_thw[:, 2] // merge], -1)
+    places = patch_places(pairs, hidden_states.shape[0] // 2)
+    odd = refused((grid_thw[:, 0] % 2).sum().unsqueeze(0))
+    frame = places.rows * places.columns
+    first = 2 * places.begin + 2 * places.step * frame + places.cell + odd
+    return torch.cat([hidden_states[first], hidden_states[first + frame]], -1)
