@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from helpers.model_folders import MODELS, Small
+from helpers.shared import Once
 
 IMAGE, VIDEO, START, END = 5, 6, 7, 8
 """Ids of the places of images and of videos, and of what stands before and behind them."""
@@ -29,9 +31,10 @@ def _seeing(small: Small) -> Small:
     )
 
 
-SCENES: Mapping[str, Small] = {
-    kind: _seeing(small)
-    for kind, small in MODELS.items()
-    if "'s text" in small.title
-}
+SCENES: Mapping[str, Small] = {kind: _seeing(small) for kind, small in MODELS.items() if "'s text" in small.title}
 """The models, by their types."""
+
+
+def saved_scene(once: Once, kind: str) -> Path:
+    """A folder with a small model that sees, its weights at random."""
+    return once(f"scene-{kind}", SCENES[kind].save)

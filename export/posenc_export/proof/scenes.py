@@ -53,9 +53,7 @@ class SceneGraphs:
         """What goes into all of them, as into one decoder: ids, pictures, mask, and what its layers remember."""
         inside = {EMBEDDINGS, TYPES, *({POSITIONS} if self.positions else ())}
         own = [
-            port
-            for port in self.decoder.inputs
-            if port.name not in inside and not port.name.startswith(LAYER_FEATURES)
+            port for port in self.decoder.inputs if port.name not in inside and not port.name.startswith(LAYER_FEATURES)
         ]
         deltas = memory_ports(self.positions.inputs) if self.positions else []
         return (*self.words.inputs, *self.tower.inputs, *deltas, *own)

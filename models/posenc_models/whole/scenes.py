@@ -83,17 +83,18 @@ class SceneDecoder(DecoderCall):
         added, others = tensors[place : place + self.layers], (*tensors[:place], *tensors[place + self.layers :])
         if not added:
             return super().forward(*others)
-        own = self.text.forward
+        kind: Any = type(self.text)
+        own = kind.forward
 
-        def adding(*args: Any, **named: Any) -> Any:
+        def adding(text: Any, *args: Any, **named: Any) -> Any:
             """Call the text model with the vectors, which each layer takes from a list."""
-            return own(*args, **{**named, "deepstack_visual_embeds": list(added), "visual_pos_masks": added[0]})
+            return own(text, *args, **{**named, "deepstack_visual_embeds": list(added), "visual_pos_masks": added[0]})
 
-        def sums(hidden: Tensor, _: Tensor, vectors: Tensor) -> Tensor:
+        def sums(_text: Any, hidden: Tensor, _: Tensor, vectors: Tensor) -> Tensor:
             """Return hidden states and the vectors of pictures added up: for words these are zeros."""
             return hidden + vectors
 
-        with replaced(self.text, "forward", adding), replaced(self.text, ADDS, sums):
+        with replaced(kind, "forward", adding), replaced(kind, ADDS, sums):
             return super().forward(*others)
 
 

@@ -17,8 +17,8 @@ Method = tuple[type[nn.Module], str, Callable[..., Any]]
 
 def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
     """Return methods of a model's parts that loop over images, and what takes their place."""
-    for kind in dict.fromkeys(type(part) for part in model.modules()):
-        part = next(one for one in model.modules() if type(one) is kind)
+    # one of each class: while a model is traced, its parts are not the same at every look
+    for kind, part in {type(part): part for part in model.modules()}.items():
         if all(hasattr(part, name) for name in ("merge_kernel_size", "pre_norm", "linear_1", "act", "linear_2")):
             yield kind, "forward", _merging(functions)
         if hasattr(part, "_temporal_slicing") and hasattr(part, "temporal_merge_size"):

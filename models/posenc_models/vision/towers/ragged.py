@@ -12,6 +12,7 @@ from torch import Tensor
 
 from posenc.libraries import replaced
 
+
 class Segments:
     """Parts of a row of patches that attend within themselves, in the place of `cu_seqlens` of transformers.
 
@@ -100,11 +101,12 @@ class WholeRows:
     def attending(self, attention: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that attends as the given one, and keeps the parts of a whole apart."""
 
-        def apart(module: Any, query: Tensor, *args: Any, attention_mask: Tensor | None = None, **options: Any) -> Any:
-            of_parts = [segments for whole, segments in self.wholes if whole is query]
-            if attention_mask is None and of_parts:
-                attention_mask = of_parts[-1].mask(query.dtype)
-            return attention(module, query, *args, attention_mask=attention_mask, **options)
+        def apart(  # noqa: PLR0917  (models call it by position, too)
+            module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
+        ) -> Any:
+            parts = [segments for whole, segments in self.wholes if whole is query]
+            mask = parts[-1].mask(query.dtype) if parts and attention_mask is None else attention_mask
+            return attention(module, query, key, value, mask, **options)
 
         return apart
 

@@ -1,0 +1,236 @@
+"""Models that see: a tower, words and a decoder in graphs of their own, held against the whole model of transformers."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import posenc_export
+from helpers.scene_folders import IMAGE, SCENES, TASK, saved_scene
+from helpers.shared import Cli, Once
+from posenc.ports import Array
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.manifest import Generation
+from posenc_export.proof.callees import Callee
+from posenc_export.proof.generation import differences, token_writer
+from posenc_export.proof.loaded_model import LoadedModel
+from posenc_export.proof.scenes import SceneGraphs, pictures_of
+from posenc_models import ModelFolder
+
+QUICK = ("gemma3", "qwen2_5_vl")
+"""Pictures of one size, whose tokens see each other, and pictures of any grid with positions in rows and columns."""
+KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.exhaustive) for kind in SCENES]
+
+
+@pytest.fixture
+def bundle(once: Once, kind: str) -> Path:
+    """The bundle of a small model, which was proved."""
+    folder = saved_scene(once, kind)
+
+    def export(place: Path) -> None:
+        result = posenc_export.export(
+            ModelFolder.load(folder, TASK), to=place, formats=("onnx",), runtimes=("ort-cpu",)
+        )
+        assert result.passed, str(result)
+
+    return once(f"scene-bundle-{kind}", export)
+
+
+def given_of(model: LoadedModel, generation: Generation) -> dict[str, Array]:
+    """The pictures of recorded prompts, as a processor would give them."""
+    assert model.scene is not None
+    return pictures_of(model.scene.tower.inputs, list(chain.from_iterable(generation.pictures)))
+
+
+def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: int) -> list[list[int]]:
+    """What transformers' own `generate` writes behind recorded prompts, all in one batch."""
+    assert model.scene is not None
+    own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    longest = max(map(len, generation.prompts))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
+    pictures = {name: torch.from_numpy(array) for name, array in given_of(model, generation).items()}
+    is_picture = ((ids == IMAGE) & (mask == 1)).long()
+    types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
+    takes = inspect.signature(own.forward).parameters
+    given = {**pictures, **{name: one for name, one in types.items() if name in takes}}
+    lengths = {"max_new_tokens": count, "min_new_tokens": count}
+    with torch.no_grad():
+        written = own.generate(
+            input_ids=ids, attention_mask=mask, **given, **lengths, do_sample=False, eos_token_id=None, pad_token_id=0
+        )
+    rows: list[list[int]] = written[:, longest:].tolist()
+    return rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_behind_pictures_are_those_of_generate(once: Once, kind: str, bundle: Path) -> None:
+    """One picture, a wide and a tall one, several steps and none: each alone, and all in a padded batch."""
+    model, generations = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    assert [len(one.prompts) for one in generations] == [1, 1, 1, 1, 4]
+    for one in generations:
+        count = len(one.tokens[0])
+        images = given_of(model, one) or None
+        written = model.generate([list(prompt) for prompt in one.prompts], count, images=images)
+        assert written == [list(row) for row in one.tokens]
+        assert written == own_tokens(saved_scene(once, kind), model, one, count)
+    assert len(set(chain.from_iterable(generations[-1].tokens))) > 10, "they depend on what was read"
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_a_text_goes_on_behind_pictures(bundle: Path) -> None:
+    """A second turn, with a picture of its own: what was read piece by piece is what is read at once."""
+    model, (_, two, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    assert model.scene is not None
+    (prompt,), (pictures,) = two.prompts, two.pictures
+    tower = model.scene.tower.inputs
+    cut = max(place for place, id_ in enumerate(prompt[: prompt.index(IMAGE) + 40]) if id_ != IMAGE and place < 9)
+    first = sum(id_ == IMAGE for id_ in prompt[:cut])
+    seen = next(n for n in range(len(pictures) + 1) if sum(map(model.scene.rows_of, pictures[:n])) == first)
+    whole = model.begin().read(prompt, images=pictures_of(tower, pictures))
+    text = model.begin()
+    parts = [
+        text.read(prompt[:cut], images=pictures_of(tower, pictures[:seen]) or None),
+        text.read(prompt[cut:], images=pictures_of(tower, pictures[seen:]) or None),
+    ]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-4 * np.abs(whole).max())
+
+
+Change = Callable[[SceneGraphs], SceneGraphs]
+
+
+def rewired(part: str, change: Callable[[dict[str, Array]], Mapping[str, Array]], *, before: bool = False) -> Change:
+    """Return what changes what goes into a graph of a model, or what comes out of it."""
+
+    def made(graphs: SceneGraphs) -> SceneGraphs:
+        callee: Callee = getattr(graphs, part)
+
+        def call(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+            return callee.call(change(dict(feeds))) if before else change(dict(callee.call(feeds)))
+
+        return replace(graphs, **{part: replace(callee, call=call)})
+
+    return made
+
+
+def shifted(out: dict[str, Array]) -> dict[str, Array]:
+    return out | {"image_features": np.roll(out["image_features"], 1, axis=0)}
+
+
+def transposed(feeds: dict[str, Array]) -> dict[str, Array]:
+    return feeds | {"image_grid_thw": feeds["image_grid_thw"][:, [0, 2, 1]]}
+
+
+def counted_on(feeds: dict[str, Array]) -> dict[str, Array]:
+    ids, mask = feeds["input_ids"], feeds["attention_mask"]
+    positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
+    return {"position_ids": np.stack([positions] * 3), "rope_deltas": np.zeros((len(ids), 1), np.int64)}
+
+
+def no_positions(graphs: SceneGraphs) -> SceneGraphs:
+    assert graphs.positions is not None
+    return replace(graphs, positions=replace(graphs.positions, call=lambda feeds: counted_on(dict(feeds))))
+
+
+WRONG: Mapping[str, tuple[str, Change]] = {
+    "features shifted by one token": ("gemma3", rewired("tower", shifted)),
+    "types of pictures left out": (
+        "gemma3",
+        rewired("decoder", lambda feeds: feeds | {"token_type_ids": 0 * feeds["token_type_ids"]}, before=True),
+    ),
+    "the grid transposed for the tower": ("qwen2_5_vl", rewired("tower", transposed, before=True)),
+    "the grid transposed for positions": ("qwen2_5_vl", rewired("positions", transposed, before=True)),
+    "rows and columns exchanged": (
+        "qwen2_5_vl",
+        rewired("positions", lambda out: out | {"position_ids": out["position_ids"][[0, 2, 1]]}),
+    ),
+    "positions counted on through pictures": ("qwen2_5_vl", no_positions),
+    "what pictures add forgotten": (
+        "qwen2_5_vl",
+        rewired("positions", lambda out: out | {"rope_deltas": 0 * out["rope_deltas"]}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "change"), WRONG.values(), ids=WRONG.keys())
+def test_graphs_that_are_put_together_wrongly_write_other_tokens(bundle: Path, change: Change) -> None:
+    model, generations = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    assert model.scene is not None
+    parts = {"inputs_embeds": model.scene.words, "image_features": model.scene.tower}
+    for graphs, is_right in ((model.scene, True), (change(model.scene), False)):
+        named = parts | {"image_features": graphs.tower, "position_ids": graphs.positions}
+        writer = token_writer(graphs.decoder, named.get, graphs.places)
+        found = [differences(writer, one)[0] for one in generations if any(one.pictures)]
+        assert not any(found) is is_right, found
+
+
+REFUSED: Mapping[str, tuple[Callable[[dict[str, Array]], Any], str]] = {
+    "no pictures": (lambda _: None, r"the prompts have \d+ places of pictures \(id 5\): give images"),
+    "too few": (
+        lambda images: images | {"pixel_values": images["pixel_values"][:1]},
+        r"input_ids have \d+ places of pictures \(id 5\), and the pictures fill \d+: give each picture as many places",
+    ),
+    "another name": (lambda images: {"pixels": images["pixel_values"]}, "images must be pixel_values, got pixels"),
+    "another shape": (
+        lambda images: images["pixel_values"][..., :8],
+        r"pixel_values must be \(images, 3, 16, 16\), got the shape \(2, 3, 16, 8\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["gemma3"])
+@pytest.mark.parametrize(("change", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_pictures_that_do_not_fill_their_places_are_refused(
+    bundle: Path, change: Callable[[dict[str, Array]], Any], words: str
+) -> None:
+    model, (_, two, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    images = given_of(model, two)
+    with pytest.raises(ValueError, match=words):
+        model.generate([list(prompt) for prompt in two.prompts], 2, images=change(images))
+    text = model.begin()
+    with pytest.raises(ValueError, match=words):
+        text.read(two.prompts[0], images=change(images))
+    assert len(text) == 0
+    assert model.generate([list(prompt) for prompt in two.prompts], 2, images=images) == [list(two.tokens[0][:2])]
+
+
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+@pytest.mark.parametrize("grid", [[1, 4, 4], [1, 2, 2], [1, 2, 2**40]])
+def test_a_tower_refuses_a_grid_that_the_pixels_do_not_fill(bundle: Path, grid: list[int]) -> None:
+    model = posenc_export.load(bundle)
+    assert model.scene is not None
+    pictures = pictures_of(model.scene.tower.inputs, [(1, 1, 2, 4)])
+    with pytest.raises(Exception, match="indices element out of data bounds"):
+        model.scene.tower.call(pictures | {"image_grid_thw": np.array([grid])})
+
+
+def test_a_model_whose_decoder_reads_more_than_embeddings_is_refused(
+    once: Once, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vectors that its layers add are forgotten here: the whole model says other logits."""
+    from posenc_models.whole import scenes
+
+    monkeypatch.setattr(scenes, "LAYERS_OF", "none_of_it")
+    result = cli("export", "--model", saved_scene(once, "qwen3_vl"), "--task", TASK, "-o", tmp_path / "b")
+    assert result.exit_code == 2
+    assert "its decoder reads more of a picture than embeddings (logits are off by" in result.output
+
+
+def test_what_goes_in_is_named_as_loaders_know_it(once: Once) -> None:
+    """transformers.js has these names of files, of inputs and of outputs."""
+    folder = ModelFolder.load(saved_scene(once, "gemma3"), TASK)
+    assert [folder.file, *(one.file for one in folder.others)] == [
+        "decoder_model_merged",
+        "vision_encoder",
+        "embed_tokens",
+    ]
+    tower, words = (one.build(trial=False) for one in folder.others)
+    assert (tower.inputs, tower.outputs) == (("pixel_values: float32[images:batch, 3, 16, 16]",), ("image_features",))
+    assert words.outputs == ("inputs_embeds",)
