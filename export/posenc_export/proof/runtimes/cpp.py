@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from posenc_export.bundle.folder import MANIFEST
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.proof.runtimes import Missing, Runner, runtime
 from posenc_export.proof.runtimes.onnx_runtime import ort_cuda_missing
@@ -57,7 +58,9 @@ def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
 
 
 def _runner(program: Program, path: Path, manifest: Manifest, **how: str) -> Runner:
-    process = started(program, path.parent, **how)
+    # a part of a model of several graphs has a folder of its own, and its graph lies above
+    part = path.parent / path.stem
+    process = started(program, part if (part / MANIFEST).is_file() else path.parent, **how)
     inputs, outputs = manifest.inputs, manifest.outputs
     return Runner(lambda feeds: process(feeds, outputs), inputs, outputs, stop=lambda _: process.process.kill())
 

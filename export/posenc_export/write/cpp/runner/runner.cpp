@@ -88,7 +88,9 @@ fs::path artifact_of(const nlohmann::json& manifest, const Arguments& arguments)
       if (artifact.at("format") != format) continue;
       const fs::path file = artifact.at("file").get<std::string>();
       if (file.has_parent_path()) throw Error("the manifest names " + file.string() + ", which is not a file of the bundle");
-      return arguments.bundle / file;
+      // a part of a model of several graphs has its own folder, and its graph lies above
+      const auto beside = fs::absolute(arguments.bundle).parent_path() / file;
+      return !fs::exists(arguments.bundle / file) && fs::exists(beside) ? beside : arguments.bundle / file;
     }
   }
   throw Error(arguments.bundle.string() + " holds nothing that this runs: expected " +
