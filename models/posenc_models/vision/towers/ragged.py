@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from posenc.libraries import replaced
 
@@ -95,16 +96,18 @@ class WholeRows:
                 stack.enter_context(replaced(kind, "tolist", _sizes_or(kind.tolist)))
             stack.enter_context(replaced(torch.Tensor, "split", whole))
             stack.enter_context(replaced(torch, "bucketize", _bucket))
+            stack.enter_context(replaced(torch, "arange", _constants_or(torch.arange)))
             yield
 
     def attending(self, attention: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that attends as the given one, and keeps the parts of a whole apart."""
 
-        def apart(module: Any, query: Tensor, *args: Any, attention_mask: Tensor | None = None, **options: Any) -> Any:
-            of_parts = [segments for whole, segments in self.wholes if whole is query]
-            if attention_mask is None and of_parts:
-                attention_mask = of_parts[-1].mask(query.dtype)
-            return attention(module, query, *args, attention_mask=attention_mask, **options)
+        def apart(  # noqa: PLR0917  (models call it by position, too)
+            module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
+        ) -> Any:
+            parts = [segments for whole, segments in self.wholes if whole is query]
+            mask = parts[-1].mask(query.dtype) if parts and attention_mask is None else attention_mask
+            return attention(module, query, key, value, mask, **options)
 
         return apart
 
@@ -122,6 +125,22 @@ def _sizes_or(read: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
         return Sizes() if tensor.dim() == 1 and not tensor.is_floating_point() else read(tensor)
 
     return tolist
+
+
+def _constants_or(arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function that gives numbers at equal distances; where these are fractions, as they are here.
+
+    Runtimes round fractions in another way, and a position that lies on the edge of a bucket falls into another.
+    """
+
+    def numbers(*args: Any, **kwargs: Any) -> Tensor:
+        if kwargs.get("dtype") is not None or not any(isinstance(one, float) for one in args):
+            return arange(*args, **kwargs)
+        with _disable_current_modes():
+            values = arange(*args).tolist()
+        return torch.tensor(values, **kwargs)
+
+    return numbers
 
 
 def _bucket(values: Tensor, boundaries: Tensor, *, right: bool = False, **_: Any) -> Tensor:
