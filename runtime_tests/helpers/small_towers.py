@@ -65,7 +65,7 @@ def small(model_type: str, tower: Mapping[str, Any] = {}, text: Mapping[str, Any
         "text_config": {**_known(default.text_config, OF_TEXTS), **text},
     }
     for key, part in parts.items():
-        part["model_type"] = getattr(default, key).model_type
+        part.setdefault("model_type", getattr(default, key).model_type)
     torch.manual_seed(0)
     config = whole(**parts, **said)
     model = AutoModelForImageTextToText.from_config(config).eval()

@@ -22,6 +22,7 @@ class GridFunctions:
 
     def __init__(self, patches: int, of_videos: bool = False) -> None:
         self.patches, self.of_videos = patches, of_videos
+        self.capacity = 0  # how many patches an image can have, where they are padded to one frame
         self._places: dict[tuple[int, int], tuple[Tensor, PatchPlaces]] = {}
 
     def by_name(self) -> Mapping[str, Callable[..., Any]]:

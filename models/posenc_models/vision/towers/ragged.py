@@ -68,6 +68,18 @@ class Sizes(list[int]):
         raise ValueError("sizes of images are read one by one: expected a model that splits by them, and nothing else")
 
 
+class OneSize:
+    """In the place of a side of each image, where a loop reads all of them: what it computes of it is the same."""
+
+    def __mul__(self, _: OneSize | int) -> OneSize:
+        """Return itself."""
+        return self
+
+    def __floordiv__(self, _: int) -> OneSize:
+        """Return itself."""
+        return self
+
+
 class WholeRows:
     """While it lasts, sizes in a tensor are not read into a list, and a tensor split by them is its only part.
 
@@ -85,13 +97,15 @@ class WholeRows:
 
         def whole(tensor: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
             """Return the only part of a tensor, or the parts that sizes say."""
-            if not isinstance(sizes, Sizes):
-                return split(tensor, sizes, dim)
-            if sizes.segments is not None:
-                self.wholes.append((tensor, sizes.segments))
-            return (tensor,)
+            if isinstance(sizes, Sizes):
+                if sizes.segments is not None:
+                    self.wholes.append((tensor, sizes.segments))
+                return (tensor,)
+            one = isinstance(sizes, list) and any(isinstance(size, OneSize) for size in sizes)
+            return (tensor,) if one else split(tensor, sizes, dim)
 
         with ExitStack() as stack:
+            stack.enter_context(replaced(torch.Tensor, "__iter__", _sides_or(torch.Tensor.__iter__)))
             for kind in _kinds_with_lists(torch.Tensor):
                 stack.enter_context(replaced(kind, "tolist", _sizes_or(kind.tolist)))
             stack.enter_context(replaced(torch.Tensor, "split", whole))
@@ -125,6 +139,17 @@ def _sizes_or(read: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
         return Sizes() if tensor.dim() == 1 and not tensor.is_floating_point() else read(tensor)
 
     return tolist
+
+
+def _sides_or(rows: Callable[[Tensor], Iterator[Any]]) -> Callable[[Tensor], Iterator[Any]]:
+    """Return a function that gives one row of what stands for sides of images, and the rows of anything else."""
+
+    def each(tensor: Tensor) -> Iterator[Any]:
+        if tensor.dim() == 2 and not tensor.is_floating_point():  # noqa: PLR2004  (images, sides)
+            return iter([(OneSize(),) * tensor.shape[1]])
+        return rows(tensor)
+
+    return each
 
 
 def _constants_or(arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
