@@ -29,12 +29,11 @@ class PatchesPresent(NamedTuple):
     columns: Tensor
 
     def blocks(self, merge: int) -> Tensor:
-        """Return which patches lie in each block of `merge` times `merge` smaller ones, (patches, merge * merge)."""
+        """Return which patches of its image lie in each, if it is a block of `merge` times `merge`: (patches, merge^2)."""
         steps = torch.arange(merge, device=self.row.device)
-        down, right = torch.meshgrid(steps, steps, indexing="ij")
-        rows = (self.row * merge).unsqueeze(1) + down.flatten()
-        columns = (self.column * merge).unsqueeze(1) + right.flatten()
-        return self.begin.unsqueeze(1) * merge**2 + rows * (self.columns * merge).unsqueeze(1) + columns
+        rows = (self.row * merge).reshape(-1, 1, 1) + steps.unsqueeze(1)
+        columns = (self.column * merge).reshape(-1, 1, 1) + steps
+        return (rows * (self.columns * merge).reshape(-1, 1, 1) + columns).flatten(1)
 
 
 def patches_present(sizes: Tensor, capacity: int) -> PatchesPresent:

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc_models.vision.towers.framed import fitting, patches_present
 from posenc_models.vision.towers.grid_functions import GridFunctions
+from posenc_models.vision.towers.padded import blocks_of_packed, features_of_blocks, packing, resizing
 from posenc_models.vision.towers.places import block_order, patch_places, refused
-from posenc_models.vision.towers.ragged import Segments
 
 Method = tuple[type[nn.Module], str, Callable[..., Any]]
 """A class, the name of its method, and what takes the place of that."""
@@ -26,9 +25,13 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
         if hasattr(part, "_temporal_slicing") and hasattr(part, "temporal_merge_size"):
             yield kind, "_temporal_slicing", _pairs(functions)
         if all(hasattr(part, name) for name in ("patch_conv", "ln_pre", "patch_positional_embedding", "transformer")):
-            yield kind, "forward", _packing(functions)
+            yield kind, "forward", packing(functions)
         if all(hasattr(part, name) for name in ("merging_layer", "spatial_merge_size", "patch_size")):
-            yield kind, "forward", _blocks(functions)
+            yield kind, "forward", blocks_of_packed(functions)
+        if hasattr(part, "resize_positional_embeddings") and hasattr(part, "position_embedding_size"):
+            yield kind, "forward", resizing(functions)
+        if hasattr(getattr(part, "multi_modal_projector", None), "pixel_unshuffle"):
+            yield kind, "get_image_features", features_of_blocks(functions)
 
 
 def _merging(functions: GridFunctions) -> Callable[..., Tensor]:
@@ -64,42 +67,3 @@ def _two_steps(hidden_states: Tensor, grid_thw: Tensor, merge: int) -> Tensor:
     frame = places.rows * places.columns
     first = 2 * places.begin + 2 * places.step * frame + places.cell + odd
     return torch.cat([hidden_states[first], hidden_states[first + frame]], -1)
-
-
-def _packing(functions: GridFunctions) -> Callable[..., Any]:
-    """Return a tower that attends to the patches of all images in a row, and takes images padded to one frame."""
-    from transformers.utils.output_capturing import capture_outputs
-
-    def forward(self: Any, pixel_values: Tensor, image_sizes: Tensor | None = None, **kwargs: Any) -> Any:
-        embedded = self.patch_conv(pixel_values.to(dtype=self.patch_conv.weight.dtype))
-        images, features, rows, columns = embedded.shape
-        if image_sizes is None:
-            sizes = torch.tensor([[rows, columns]], device=embedded.device).expand(images, 2)
-        else:
-            sizes = fitting(image_sizes // self.patch_size, rows, columns)
-        functions.capacity = rows * columns
-        present = patches_present(sizes, functions.capacity)
-        number = (present.image * rows + present.row) * columns + present.column
-        packed = self.ln_pre(embedded.permute(0, 2, 3, 1).reshape(-1, features)[number].unsqueeze(0))
-        positions = torch.stack([present.row, present.column], -1)
-        return self.transformer(
-            packed,
-            attention_mask=Segments(present.image, present.begin).mask(packed.dtype),
-            position_embeddings=self.patch_positional_embedding(packed, positions),
-            **kwargs,
-        )
-
-    return capture_outputs(forward)
-
-
-def _blocks(functions: GridFunctions) -> Callable[..., Tensor]:
-    """Return what merges neighboring patches of packed images: the features of a block are in the order of channels."""
-
-    def forward(self: Any, image_features: Tensor, image_sizes: Tensor) -> Tensor:
-        merge, sizes = self.spatial_merge_size, image_sizes // self.patch_size
-        sizes = sizes + refused((sizes % merge).sum().unsqueeze(0))
-        index = patches_present(sizes // merge, functions.capacity // merge**2).blocks(merge)
-        merged: Tensor = self.merging_layer(image_features[index].transpose(1, 2).flatten(1))
-        return merged
-
-    return forward

@@ -109,6 +109,7 @@ class WholeRows:
             for kind in _kinds_with_lists(torch.Tensor):
                 stack.enter_context(replaced(kind, "tolist", _sizes_or(kind.tolist)))
             stack.enter_context(replaced(torch.Tensor, "split", whole))
+            stack.enter_context(replaced(torch.Tensor, "squeeze", _fixed_only(torch.Tensor.squeeze)))
             stack.enter_context(replaced(torch, "bucketize", _bucket))
             stack.enter_context(replaced(torch, "arange", _constants_or(torch.arange)))
             yield
@@ -150,6 +151,16 @@ def _sides_or(rows: Callable[[Tensor], Iterator[Any]]) -> Callable[[Tensor], Ite
         return rows(tensor)
 
     return each
+
+
+def _fixed_only(squeeze: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function that leaves out an axis of 1, and no free one: a graph would, whatever its size."""
+
+    def fixed(tensor: Tensor, *axes: Any, **named: Any) -> Tensor:
+        free = len(axes) == 1 and isinstance(axes[0], int) and isinstance(tensor.shape[axes[0]], torch.SymInt)
+        return tensor if free else squeeze(tensor, *axes, **named)
+
+    return fixed
 
 
 def _constants_or(arange: Callable[..., Tensor]) -> Callable[..., Tensor]:

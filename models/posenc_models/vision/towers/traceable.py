@@ -53,7 +53,8 @@ def _traceable(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         pixels = [*args, *(value for name, value in kwargs.items() if name.startswith("pixel_values"))][0]
         with _replaced_in(self, GridFunctions(pixels.shape[0], "video" in method.__name__)):
-            return method(self, *args, **kwargs)
+            # asked for again: it may have been replaced
+            return getattr(self, method.__name__)(*args, **kwargs)
 
     return called
 
