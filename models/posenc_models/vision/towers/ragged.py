@@ -109,6 +109,7 @@ class WholeRows:
             for kind in _kinds_with_lists(torch.Tensor):
                 stack.enter_context(replaced(kind, "tolist", _sizes_or(kind.tolist)))
             stack.enter_context(replaced(torch.Tensor, "split", whole))
+            stack.enter_context(replaced(torch.Tensor, "__len__", _known_length(torch.Tensor.__len__)))
             stack.enter_context(replaced(torch.Tensor, "squeeze", _fixed_only(torch.Tensor.squeeze)))
             stack.enter_context(replaced(torch, "bucketize", _bucket))
             stack.enter_context(replaced(torch, "arange", _constants_or(torch.arange)))
@@ -143,14 +144,29 @@ def _sizes_or(read: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
 
 
 def _sides_or(rows: Callable[[Tensor], Iterator[Any]]) -> Callable[[Tensor], Iterator[Any]]:
-    """Return a function that gives one row of what stands for sides of images, and the rows of anything else."""
+    """Return a function that gives one row of what stands for sides of images, and the rows of anything else.
+
+    Those of a free axis, which nobody knows the number of, come as one.
+    """
 
     def each(tensor: Tensor) -> Iterator[Any]:
         if tensor.dim() == 2 and not tensor.is_floating_point():  # noqa: PLR2004  (images, sides)
             return iter([(OneSize(),) * tensor.shape[1]])
-        return rows(tensor)
+        free = tensor.dim() > 1 and isinstance(tensor.shape[0], torch.SymInt)
+        return iter([tensor.flatten(0, 1)]) if free else rows(tensor)
 
     return each
+
+
+def _known_length(length: Callable[[Tensor], int]) -> Callable[[Tensor], int]:
+    """Return a function that counts rows, but those of a free axis: Python would ask before it makes a list of them."""
+
+    def count(tensor: Tensor) -> int:
+        if tensor.dim() and isinstance(tensor.shape[0], torch.SymInt):
+            raise TypeError("a tensor with a free axis has no length: expected a model that does not count images")
+        return length(tensor)
+
+    return count
 
 
 def _fixed_only(squeeze: Callable[..., Tensor]) -> Callable[..., Tensor]:
