@@ -89,7 +89,7 @@ class Reader:
 
 def small(model_type: str, tower: Mapping[str, Any] = {}, text: Mapping[str, Any] = {}, **said: Any) -> nn.Module:
     """Return a model of a type, small and with random weights."""
-    whole = CONFIG_MAPPING[model_type]
+    whole: Any = CONFIG_MAPPING[model_type]
     default = whole()
     parts = {
         "vision_config": {**_known(default.vision_config, OF_TOWERS), **tower},
@@ -287,7 +287,8 @@ class Features(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return features of all images, (rows, features), and then those of earlier layers that a decoder adds."""
-        output = self.model.get_image_features(**dict(zip(self.names, tensors, strict=True)))
+        reads: Any = self.model.get_image_features
+        output = reads(**dict(zip(self.names, tensors, strict=True)))
         listed = [output.pooler_output, *(getattr(output, "deepstack_features", None) or [])]
         rows = [one if isinstance(one, Tensor) else torch.cat(list(one)) for one in listed]
         return tuple(one.reshape(-1, one.shape[-1]) for one in rows)

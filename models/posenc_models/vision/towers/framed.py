@@ -1,4 +1,4 @@
-"""Patches of images that are padded to one frame: those that an image has are looked up, and come one after the other."""
+"""Patches of images that are padded to one frame: those that there are, one after the other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PatchesPresent(NamedTuple):
     columns: Tensor
 
     def blocks(self, merge: int) -> Tensor:
-        """Return which patches of its image lie in each, if it is a block of `merge` times `merge`: (patches, merge^2)."""
+        """Return which patches of its image lie in each, a block of `merge` times `merge`: (patches, merge^2)."""
         steps = torch.arange(merge, device=self.row.device)
         rows = (self.row * merge).reshape(-1, 1, 1) + steps.unsqueeze(1)
         columns = (self.column * merge).reshape(-1, 1, 1) + steps

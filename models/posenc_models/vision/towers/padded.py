@@ -38,7 +38,8 @@ def packing(functions: GridFunctions) -> Callable[..., Any]:
             **kwargs,
         )
 
-    return capture_outputs(forward)
+    captured: Callable[..., Any] = capture_outputs(forward)
+    return captured
 
 
 def blocks_of_packed(functions: GridFunctions) -> Callable[..., Tensor]:
@@ -62,7 +63,7 @@ def resizing(functions: GridFunctions) -> Callable[..., Tensor]:
         embedded: Tensor = self.patch_embedding(pixel_values.to(dtype=self.patch_embedding.weight.dtype))
         side = self.position_embedding_size
         table = self.position_embedding.weight.reshape(side, side, -1)
-        if embedded.dim() == 2:  # noqa: PLR2004  (patches of all images in a row, and sizes with time steps)
+        if embedded.dim() == 2:  # patches of all images in a row, and grids
             places = functions.places(sizes, self.config.spatial_merge_size)
             row, column = places.row_column(self.config.spatial_merge_size)
             return embedded + resized(table, row, places.rows, column, places.columns)
