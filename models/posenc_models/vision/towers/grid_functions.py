@@ -22,6 +22,7 @@ class GridFunctions:
 
     def __init__(self, patches: int, of_videos: bool = False) -> None:
         self.patches, self.of_videos = patches, of_videos
+        self.capacity = 0  # how many patches an image can have, where they are padded to one frame
         self._places: dict[tuple[int, int], tuple[Tensor, PatchPlaces]] = {}
 
     def by_name(self) -> Mapping[str, Callable[..., Any]]:
@@ -51,11 +52,11 @@ class GridFunctions:
     ) -> Tensor:
         """Return the row and column of each patch, (patches, 2); before them its time step, (patches, 3), if wanted."""
         if isinstance(spatial_merge_size, int):
-            places, merge = self.places(grid_thw, spatial_merge_size), spatial_merge_size
+            places = self.places(grid_thw, spatial_merge_size)
+            row_column = places.row_column(spatial_merge_size)
         else:
             places = self.places(grid_thw)
-            merge = spatial_merge_size[places.image]
-        row_column = places.row_column(merge)
+            row_column = places.row_column(spatial_merge_size[places.image])
         return torch.stack([places.step, *row_column] if include_temporal else row_column, -1)
 
     def window_index(
@@ -65,11 +66,11 @@ class GridFunctions:
         unit = spatial_merge_size**2
         merged = torch.stack([grid_thw[:, 0], *(grid_thw[:, 1:] // spatial_merge_size).unbind(-1)], -1)
         places = patch_places(merged, self.patches // unit)
-        order = window_order(places, window_size // spatial_merge_size // patch_size)
-        begins = (order.begins * unit).unsqueeze(-1).expand(-1, unit).reshape(-1)
-        return order.index, Segments(begins, grid_thw.prod(-1).cumsum(0))
+        windows = window_order(places, window_size // spatial_merge_size // patch_size)
+        begins = (windows.begins * unit).unsqueeze(-1).expand(-1, unit).reshape(-1)
+        return windows.order, Segments(begins, grid_thw.prod(-1).cumsum(0))
 
-    def interpolation(
+    def interpolation(  # noqa: PLR0917  (models call it by position, too)
         self,
         grid_thw: Tensor,
         num_grid_per_side: int,
@@ -79,7 +80,7 @@ class GridFunctions:
         padding: str = "border",
         **_: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Return rows of a square table, and their weights, from which each patch has its embedding: (patches, taps)."""
+        """Return rows of a square table, and their weights, that make the embedding of each patch: (patches, taps)."""
         from transformers.vision_utils import _interpolation_axis_taps_weights as taps_and_weights
 
         places, side = self.places(grid_thw, spatial_merge_size), num_grid_per_side

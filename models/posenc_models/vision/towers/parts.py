@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_models.vision.towers.grid_functions import GridFunctions
+from posenc_models.vision.towers.padded import blocks_of_packed, features_of_blocks, packing, resizing
 from posenc_models.vision.towers.places import block_order, patch_places, refused
 
 Method = tuple[type[nn.Module], str, Callable[..., Any]]
@@ -23,6 +24,14 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
             yield kind, "forward", _merging(functions)
         if hasattr(part, "_temporal_slicing") and hasattr(part, "temporal_merge_size"):
             yield kind, "_temporal_slicing", _pairs(functions)
+        if all(hasattr(part, name) for name in ("patch_conv", "ln_pre", "patch_positional_embedding", "transformer")):
+            yield kind, "forward", packing(functions)
+        if all(hasattr(part, name) for name in ("merging_layer", "spatial_merge_size", "patch_size")):
+            yield kind, "forward", blocks_of_packed(functions)
+        if hasattr(part, "resize_positional_embeddings") and hasattr(part, "position_embedding_size"):
+            yield kind, "forward", resizing(functions)
+        if hasattr(getattr(part, "multi_modal_projector", None), "pixel_unshuffle"):
+            yield kind, "get_image_features", features_of_blocks(functions)
 
 
 def _merging(functions: GridFunctions) -> Callable[..., Tensor]:

@@ -71,11 +71,11 @@ class WindowOrder(NamedTuple):
     """An order in which the patches of a window follow each other.
 
     Attributes:
-        index: Which patch comes at each place, (patches,).
+        order: Which patch comes at each place, (patches,).
         begins: The place of the first patch of the same window, for each place, (patches,).
     """
 
-    index: Tensor
+    order: Tensor
     begins: Tensor
 
 
@@ -92,8 +92,8 @@ def window_order(places: PatchPlaces, side: int) -> WindowOrder:
     first = places.frame_begin() + top * places.columns + height * left
     place = first + (row - top) * width + column - left
     number = torch.arange(place.shape[0], device=place.device)
-    index = torch.zeros_like(place).scatter(0, place, number)
-    return WindowOrder(index, first[index])
+    order = torch.zeros_like(place).scatter(0, place, number)
+    return WindowOrder(order, first[order])
 
 
 def block_order(places: PatchPlaces, merge: int) -> Tensor:

@@ -1,16 +1,12 @@
-"""What takes the place of splitting rows of a tensor into images: the rows stay together, and a mask keeps them apart."""
+"""In the place of lists of sizes: rows of all images stay together, and a mask keeps apart what does not attend."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-
-from posenc.libraries import replaced
 
 
 class Segments:
@@ -68,65 +64,13 @@ class Sizes(list[int]):
         raise ValueError("sizes of images are read one by one: expected a model that splits by them, and nothing else")
 
 
-class WholeRows:
-    """While it lasts, sizes in a tensor are not read into a list, and a tensor split by them is its only part.
+class OneSize:
+    """In the place of a side of each image, where a loop reads all of them: what it computes of it is the same."""
 
-    What attends to such a part is given a mask: `attending` puts it there.
-    """
+    def __mul__(self, _: OneSize | int) -> OneSize:
+        """Return itself."""
+        return self
 
-    def __init__(self) -> None:
-        # queries, keys and values of a layer are split one after the other
-        self.wholes: deque[tuple[Tensor, Segments]] = deque(maxlen=3)
-
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
-        """Replace what reads sizes, and what splits by them."""
-        split = torch.Tensor.split
-
-        def whole(tensor: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-            """Return the only part of a tensor, or the parts that sizes say."""
-            if not isinstance(sizes, Sizes):
-                return split(tensor, sizes, dim)
-            if sizes.segments is not None:
-                self.wholes.append((tensor, sizes.segments))
-            return (tensor,)
-
-        with ExitStack() as stack:
-            for kind in _kinds_with_lists(torch.Tensor):
-                stack.enter_context(replaced(kind, "tolist", _sizes_or(kind.tolist)))
-            stack.enter_context(replaced(torch.Tensor, "split", whole))
-            stack.enter_context(replaced(torch, "bucketize", _bucket))
-            yield
-
-    def attending(self, attention: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that attends as the given one, and keeps the parts of a whole apart."""
-
-        def apart(  # noqa: PLR0917  (models call it by position, too)
-            module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
-        ) -> Any:
-            parts = [segments for whole, segments in self.wholes if whole is query]
-            mask = parts[-1].mask(query.dtype) if parts and attention_mask is None else attention_mask
-            return attention(module, query, key, value, mask, **options)
-
-        return apart
-
-
-def _kinds_with_lists(kind: type[Tensor]) -> list[type[Tensor]]:
-    """Return the classes of tensors that say in their own way how to make a list: those in a trace do."""
-    found = [kind] if kind is Tensor or "tolist" in vars(kind) else []
-    return found + [other for one in kind.__subclasses__() for other in _kinds_with_lists(one)]
-
-
-def _sizes_or(read: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """Return a function that gives what stands for a list of sizes, and reads anything else."""
-
-    def tolist(tensor: Tensor) -> Any:
-        return Sizes() if tensor.dim() == 1 and not tensor.is_floating_point() else read(tensor)
-
-    return tolist
-
-
-def _bucket(values: Tensor, boundaries: Tensor, *, right: bool = False, **_: Any) -> Tensor:
-    """Return how many boundaries lie below each value, which exporters have no operator for."""
-    each = values.unsqueeze(-1)
-    return (boundaries <= each if right else boundaries < each).sum(-1)
+    def __floordiv__(self, _: int) -> OneSize:
+        """Return itself."""
+        return self

@@ -15,7 +15,7 @@ from torch import nn
 from posenc.libraries import replaced
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.parts import methods_of
-from posenc_models.vision.towers.ragged import WholeRows
+from posenc_models.vision.towers.whole_rows import WholeRows
 
 FEATURES = ("get_image_features", "get_video_features")
 """Methods of models of transformers that call a vision tower."""
@@ -36,7 +36,7 @@ def traceable_towers() -> Iterator[None]:
 
 def _methods() -> list[tuple[type, str]]:
     """Return the classes of loaded models that have a method of their own that calls a vision tower, and its name."""
-    found = {}
+    found: dict[tuple[type, str], None] = {}
     for name, module in list(sys.modules.items()):
         if name.startswith("transformers.models.") and ".modeling_" in name:
             classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == name]
@@ -53,7 +53,8 @@ def _traceable(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         pixels = [*args, *(value for name, value in kwargs.items() if name.startswith("pixel_values"))][0]
         with _replaced_in(self, GridFunctions(pixels.shape[0], "video" in method.__name__)):
-            return method(self, *args, **kwargs)
+            # asked for again: it may have been replaced
+            return getattr(self, method.__name__)(*args, **kwargs)
 
     return called
 
