@@ -8,14 +8,14 @@ and pictures, and is called as any decoder is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
 from posenc.ports import Array, Feeds, Grids, Port, Prompt
 from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports
-from posenc_export.common.arrays import FLOATS
+from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.proof.callees import Callee, numbers_from
 
 IDS, MASK, POSITIONS, TYPES = "input_ids", "attention_mask", "position_ids", "token_type_ids"
@@ -154,10 +154,21 @@ def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str,
     if not pictures:
         return {}
     grids = next((port for port in tower if isinstance(port.carries, Grids)), None)
-    pixels = next(port for port in tower if port.dtype in FLOATS)
-    if grids is None:
-        return {pixels.name: numbers_from(pixels, np.array([picture[0] for picture in pictures], np.int64))}
-    sizes = np.array([picture[1:] for picture in pictures], np.int64)
-    # each patch is made from the picture's number and its own
-    numbers = [1009 * picture[0] + patch for picture in pictures for patch in range(int(np.prod(picture[1:])))]
-    return {pixels.name: numbers_from(pixels, np.array(numbers, np.int64)), grids.name: sizes}
+    numbers = [picture[0] for picture in pictures]
+    if grids is not None:
+        # each patch is made from the picture's number and its own
+        numbers = [1009 * seed + patch for seed, *grid in pictures for patch in range(int(np.prod(grid)))]
+    return {port.name: _of_pictures(port, numbers, pictures) for port in tower}
+
+
+def _of_pictures(port: Port, numbers: Sequence[int], pictures: Sequence[Picture]) -> Array:
+    """Return what an input of a tower holds: pixels made from numbers, grids, or ones, as a mask without padding."""
+    if isinstance(port.carries, Grids):
+        return np.array([picture[1:] for picture in pictures], np.int64)
+    (along, *_) = (place for place, axis in reversed(port.dynamic.items()) if not axis.is_length or place == 0)
+    own = replace(port, axes=port.axes[along:])
+    if port.dtype in FLOATS:
+        values = numbers_from(own, np.array(numbers, np.int64))
+    else:
+        values = np.ones(own.shape({own.axes[0].name: len(numbers)}), numpy_dtype(port.dtype))
+    return values.reshape(*[1] * along, *values.shape)

@@ -229,7 +229,10 @@ def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Te
             side = int(multiple[1])
             pictures[name] = torch.tensor([[1, side, 2 * side]])
         else:
-            pictures[name] = torch.randn([_size(axis) for axis in axes_in(text)], generator=random).to(dtype)
+            shape = [_size(axis) for axis in axes_in(text)]
+            is_whole = text.startswith("int")
+            drawn = torch.randn(shape, generator=random)
+            pictures[name] = torch.ones(shape, dtype=torch.int64) if is_whole else drawn.to(dtype)
     return pictures
 
 

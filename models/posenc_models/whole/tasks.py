@@ -44,6 +44,10 @@ OF_GRIDS = {"image_grid_thw": "int64[images:batch, 3] grids of patches % {merge}
 PICTURES: tuple[Mapping[str, str], ...] = (
     {"pixel_values": "float32[patches % {square}, {patch}]", **OF_GRIDS},
     {"pixel_values": "float32[patches % {square}, {num_channels}, {patch_size}, {patch_size}]", **OF_GRIDS},
+    {
+        "pixel_values": "float32[batch_size:batch, images:batch, {num_channels}, {height}, {width}]",
+        "pixel_attention_mask": "int64[batch_size:batch, images:batch, {height}, {width}] in 1..1",
+    },
     {"pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]"},
 )
 """What goes into the tower of a model that sees: the first that it takes, and answers to."""

@@ -1,10 +1,12 @@
 """A quick plan: few calls, which take no longer than three of the longest length."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
 
+from posenc.ports import Axis, Port, fixed
 from posenc_export.bundle.case import Case, Padding
 from posenc_export.common.errors import NoReference
 from posenc_export.proof.exporter.options import ExportOptions
@@ -55,6 +57,14 @@ def test_a_plan_that_is_quick_already_stays(cases: tuple[Case, ...]) -> None:
 def test_a_large_batch_does_not_take_the_place_of_all_other_calls() -> None:
     cases = (case("batch", 3, 60, 60), case("shorter", 1, 50, 60), case("one", 1, 1, 1), case("step", 1, 1, 60))
     assert [one.name for one in quick_plan(Plan(cases, ()), INPUTS).cases] == ["shorter", "one", "step"]
+
+
+def test_a_call_without_pictures_costs_what_it_costs() -> None:
+    """Of an axis of pictures there may be none, which is no sequence of a batch by which a cost is divided."""
+    none = Port("grids", (Axis("images", "batch", least=0), fixed(3)), "int64")
+    cases = tuple(replace(one, sizes={**one.sizes, "images": 0}) for one in CASES[:4])
+    few = quick_plan(Plan(cases, ()), (*INPUTS, none))
+    assert [one.name for one in few.cases] == [one.name for one in quick_plan(Plan(CASES[:4], ()), INPUTS).cases]
 
 
 def test_few_calls_have_every_pair_of_properties() -> None:

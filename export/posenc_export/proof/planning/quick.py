@@ -35,8 +35,8 @@ def quick_plan(plan: Plan, inputs: Sequence[Port]) -> Plan:
     batches = {axis.name for port in inputs for axis in port.dynamic.values() if axis.kind == "batch"}
 
     def alone(case: Case) -> float:
-        """Return the cost of a call for each sequence of its batch."""
-        return costs[case.name] / prod(case.sizes[name] for name in batches)
+        """Return the cost of a call for each sequence of its batch; of pictures there may be none."""
+        return costs[case.name] / prod(max(1, case.sizes[name]) for name in batches)
 
     largest = max(map(alone, answered))
     budget = PASSES * largest
