@@ -205,6 +205,22 @@ class Grids:
     multiple: int = 1
 
 
+@dataclass(frozen=True)
+class Frames:
+    """Heights and widths of pictures, along the last axis, which lie in frames of the axes `height` and `width`.
+
+    Args:
+        height: The axis of the rows of a frame.
+        width: The axis of its columns.
+        multiple: What heights and widths are multiples of.
+
+    """
+
+    height: str
+    width: str
+    multiple: int = 1
+
+
 PromptPart = Literal["ids", "mask", "deltas", "images", "videos", "seconds"]
 
 
@@ -241,7 +257,7 @@ class Prompt:
     by_frame: bool
 
 
-Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents | Grids | Prompt"
+Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents | Grids | Frames | Prompt"
 ANYTHING = Values()
 
 

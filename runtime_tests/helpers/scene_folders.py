@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers.model_folders import MODELS, Small
+from helpers.model_folders import GROUPED, MODELS, PICTURES, SQUARE, TALKS, TOWER, Small, _sections
 from helpers.shared import Once
 
 IMAGE, VIDEO, START, END = 5, 6, 7, 8
@@ -18,8 +18,51 @@ PLACES: Mapping[str, Any] = {
     "vision_end_token_id": END,
 }
 TASK = "image-text-to-text"
-MORE: Mapping[str, Mapping[str, Any]] = {"paligemma": {"projection_dim": 16}}
+VISION: Mapping[str, Any] = {**PICTURES, "model_type": "clip_vision_model"}
+ANY_SIZE: Mapping[str, Any] = {"image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]], "vision_feature_layer": -1}
+MORE: Mapping[str, Mapping[str, Any]] = {
+    "paligemma": {"projection_dim": 16},
+    "mistral3": {"spatial_merge_size": 2, "vision_feature_layer": -1},
+}
 """What texts alone do without."""
+OTHERS = (
+    Small("Idefics3", "idefics3", TALKS, {"text_config": {**GROUPED, "model_type": "llama"}, "vision_config": PICTURES}),
+    Small(
+        "LLaVA-NeXT",
+        "llava_next",
+        TALKS,
+        {"text_config": {**GROUPED, "model_type": "llama"}, "vision_config": VISION, **ANY_SIZE},
+    ),
+    Small(
+        "LLaVA-OneVision",
+        "llava_onevision",
+        TALKS,
+        {
+            "text_config": {**GROUPED, "model_type": "qwen2"},
+            "vision_config": {**PICTURES, "model_type": "siglip_vision_model", "vision_use_head": False},
+            **ANY_SIZE,
+        },
+    ),
+    Small(
+        "GLM-4V",
+        "glm4v",
+        TALKS,
+        {
+            "text_config": {**SQUARE, **_sections(1, 1, 2), "model_type": "glm4v_text"},
+            "vision_config": {**TOWER, "out_hidden_size": 32, "image_size": 16},
+        },
+    ),
+    Small(
+        "PaddleOCR-VL",
+        "paddleocr_vl",
+        TALKS,
+        {
+            "text_config": {**GROUPED, **_sections(1, 1, 2)},
+            "vision_config": {**PICTURES, "spatial_merge_size": 2},
+        },
+    ),
+)
+"""Models whose texts alone are like those of others."""
 
 
 def _seeing(small: Small) -> Small:
@@ -31,7 +74,8 @@ def _seeing(small: Small) -> Small:
     )
 
 
-SCENES: Mapping[str, Small] = {kind: _seeing(small) for kind, small in MODELS.items() if "'s text" in small.title}
+OF_TEXTS = [small for small in MODELS.values() if "'s text" in small.title]
+SCENES: Mapping[str, Small] = {small.kind: _seeing(small) for small in (*OF_TEXTS, *OTHERS)}
 """The models, by their types."""
 
 

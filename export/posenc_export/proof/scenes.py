@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
-from posenc.ports import Array, Feeds, Grids, Port, Prompt
+from posenc.ports import Array, Feeds, Frames, Grids, Port, Prompt, fixed
 from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.proof.callees import Callee, numbers_from
@@ -24,6 +24,8 @@ EMBEDDINGS, FEATURES = "inputs_embeds", "image_features"
 PROMPT_IDS = ("image", "video", "video_start", "video_end", "start", "end_id")
 ROWS = 3
 """Positions of a token where pictures count: in time, height and width."""
+SIDE = 30
+"""Pixels of a side of a picture of one row or column, where its size is given in pixels."""
 LAYER_FEATURES = "deepstack_features."
 """What the names begin with of what layers of the decoder add to hidden states."""
 Picture = Sequence[int]
@@ -111,11 +113,7 @@ class SceneGraphs:
             seed: what its pixels are made from.
             grid: time steps, and rows and columns of squares of patches.
         """
-        multiple = next((port.carries.multiple for port in self.tower.inputs if isinstance(port.carries, Grids)), None)
-        if multiple is None:
-            return (seed,)
-        steps, rows, columns = grid
-        return (seed, steps, rows * multiple, columns * multiple)
+        return (seed, *_sizes_of(self.tower.inputs, grid))
 
     def rows_of(self, picture: Picture) -> int:
         """Return how many embeddings the tower makes of a picture: so many places a prompt has for it."""
@@ -153,22 +151,44 @@ def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str,
     """
     if not pictures:
         return {}
-    grids = next((port for port in tower if isinstance(port.carries, Grids)), None)
-    numbers = [picture[0] for picture in pictures]
-    if grids is not None:
-        # each patch is made from the picture's number and its own
-        numbers = [1009 * seed + patch for seed, *grid in pictures for patch in range(int(np.prod(grid)))]
-    return {port.name: _of_pictures(port, numbers, pictures) for port in tower}
+    of_grids = any(isinstance(port.carries, Grids) for port in tower)
+    return {port.name: _of_pictures(port, pictures, of_grids) for port in tower}
 
 
-def _of_pictures(port: Port, numbers: Sequence[int], pictures: Sequence[Picture]) -> Array:
-    """Return what an input of a tower holds: pixels made from numbers, grids, or ones, as a mask without padding."""
-    if isinstance(port.carries, Grids):
+def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
+    """Return the sizes of a picture as a tower takes them: of a grid in squares of patches; nothing if all are equal."""
+    for port in tower:
+        steps, rows, columns = grid
+        if isinstance(port.carries, Grids):
+            return (steps, rows * port.carries.multiple, columns * port.carries.multiple)
+        if isinstance(port.carries, Frames):
+            return (rows * port.carries.multiple, columns * port.carries.multiple)
+        if _holds_sizes(port):
+            return (rows * SIDE, columns * SIDE)
+    return ()
+
+
+def _holds_sizes(port: Port) -> bool:
+    """Return whether an input of a tower holds the height and the width of each picture, whatever these are."""
+    return port.dtype not in FLOATS and [axis.size for axis in port.axes] == [None, 2]
+
+
+def _of_pictures(port: Port, pictures: Sequence[Picture], of_grids: bool) -> Array:
+    """Return what an input of a tower holds: pixels, sizes, or ones, as a mask without padding."""
+    if isinstance(port.carries, Grids) or _holds_sizes(port):
         return np.array([picture[1:] for picture in pictures], np.int64)
-    (along, *_) = (place for place, axis in reversed(port.dynamic.items()) if not axis.is_length or place == 0)
-    own = replace(port, axes=port.axes[along:])
-    if port.dtype in FLOATS:
-        values = numbers_from(own, np.array(numbers, np.int64))
-    else:
-        values = np.ones(own.shape({own.axes[0].name: len(numbers)}), numpy_dtype(port.dtype))
+    if of_grids:
+        # each patch is made from the picture's number and its own
+        patches = [1009 * seed + patch for seed, *grid in pictures for patch in range(int(np.prod(grid)))]
+        return numbers_from(port, np.array(patches, np.int64))
+    along = 1 if port.dynamic.keys() >= {0, 1} and port.axes[1].kind == "batch" and port.axes[1].least == 1 else 0
+    axes = port.axes[along + 1 :]
+    sides = iter(np.array([picture[1:] for picture in pictures], np.int64).reshape(len(pictures), -1).T)
+    free = [[axis.size or axis.least] * len(pictures) if axis.size or axis.least > 1 else next(sides) for axis in axes]
+    shapes = np.array(free).T
+    values = np.zeros((len(pictures), *shapes.max(0)), numpy_dtype(port.dtype))
+    for (seed, *_), shape, value in zip(pictures, shapes, values, strict=True):
+        own = replace(port, axes=(port.axes[along], *map(fixed, map(int, shape))))
+        pixels = numbers_from(own, np.array([seed], np.int64)) if port.dtype in FLOATS else np.ones((1, *shape))
+        value[tuple(map(slice, shape))] = pixels[0]
     return values.reshape(*[1] * along, *values.shape)

@@ -58,7 +58,7 @@ def config_values(model: Any) -> dict[str, Any]:
     vision = getattr(model.config, "vision_config", None)
     sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
     of_images = {key: size for key, size in sizes if size is not None}
-    of_patches = {} if vision is None else numbers_of_patches(vision)
+    of_patches = {} if vision is None else numbers_of_patches(model.config)
     said = {**config.to_dict(), **of_patches, **of_images, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
@@ -67,18 +67,24 @@ def config_values(model: Any) -> dict[str, Any]:
     return said
 
 
-def numbers_of_patches(vision: Any) -> dict[str, int]:
-    """Return what texts of ports say of patches that a config does not: how many share a place, and their numbers."""
+def numbers_of_patches(config: Any) -> dict[str, int]:
+    """Return what texts of ports say of patches and tiles: how many share a place, their numbers, and how many come."""
+    vision = config.vision_config
     channels, steps = (
         next((size for key in keys if (size := getattr(vision, key, None))), default)
         for keys, default in ((CHANNELS, 3), (("temporal_patch_size",), 1))
     )
-    merge = getattr(vision, "spatial_merge_size", None) or 1
-    patch = getattr(vision, "patch_size", None)
-    if not isinstance(patch, int):
-        return {}
-    said = {"merge": merge, "square": merge**2, "patch": channels * steps * patch**2, "patch_size": patch}
-    return {**said, "num_channels": channels}
+    merge = getattr(vision, "spatial_merge_size", None) or getattr(config, "spatial_merge_size", None) or 1
+    patch, size = getattr(vision, "patch_size", None), getattr(vision, "image_size", None)
+    said = {"num_channels": channels}
+    if isinstance(patch, int):
+        said |= {"merge": merge, "square": merge**2, "patch": channels * steps * patch**2, "patch_size": patch}
+        said["unit"] = patch * merge
+    points = getattr(config, "image_grid_pinpoints", None)
+    if points and isinstance(size, int):
+        # the whole image is a tile, too
+        said["tiles"] = 1 + max((height // size) * (width // size) for height, width in points)
+    return said
 
 
 def receptive_field(config: Mapping[str, Any]) -> int:

@@ -28,7 +28,9 @@ LETTERS = 3
 """Tokens of text before a picture, and behind it, in the call that a model is tried with."""
 MODAL_TYPES = "mm_token_type_ids"
 """What a model that counts positions of pictures is told their tokens by."""
-GRIDS, MULTIPLE = re.compile(r"grids of \w+ % (\d+)"), re.compile(r"% (\d+)")
+GRIDS, RANGE = re.compile(r"(grids|frames) of [\w*]+ % (\d+)"), re.compile(r"64\[.*, 2\] in (\d+)\.\.(\d+)")
+MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
+"""What texts of ports say of sizes."""
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
 FEATURES_OF = "get_image_features"
@@ -123,13 +125,17 @@ def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]
     method = getattr(model, FEATURES_OF, None)
     if method is None:
         raise ValueError(f"{type(model).__name__} is not exported with its images: it has no {FEATURES_OF}")
-    takes = list(inspect.signature(method).parameters)
-    fitting = [ports for ports in PICTURES if set(ports) <= set(takes)]
-    # of those that take a grid, the others are of towers that take none
-    fitting = [ports for ports in fitting if len(ports) == max(map(len, fitting))]
+    takes = inspect.signature(method).parameters
+    needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model)
     why = f"its {FEATURES_OF} takes {', '.join(takes)}"
-    for ports in fitting:
-        filled = fill(ports)
+    # first what has all that is needed, and little else
+    fitting = [ports for ports in PICTURES if set(ports) <= set(takes)]
+    for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
+        try:
+            filled = fill(ports)
+        except ValueError as error:
+            why = str(error).partition(": ")[2]
+            continue
         try:
             rows_of_small(model, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
@@ -137,6 +143,12 @@ def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]
             continue
         return filled
     raise ValueError(f"{type(model).__name__} is not exported with its images: {why}")
+
+
+def _taken_by_tower(model: Any) -> set[str]:
+    """Return the names of what the tower itself takes: some are handed to it, whatever it is."""
+    tower = model.get_encoder(modality="image")
+    return set() if tower in (None, model) else set(inspect.signature(tower.forward).parameters)
 
 
 def rows_of_small(model: Any, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
@@ -226,8 +238,10 @@ def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Te
     pictures = {}
     for name, text in ports.items():
         if (multiple := GRIDS.search(text)) is not None:
-            side = int(multiple[1])
-            pictures[name] = torch.tensor([[1, side, 2 * side]])
+            side = int(multiple[2])
+            pictures[name] = torch.tensor([[1, side, 2 * side] if multiple[1] == "grids" else [2 * side, 2 * side]])
+        elif (bounds := RANGE.search(text)) is not None:
+            pictures[name] = torch.tensor([[(int(bounds[1]) + int(bounds[2])) // 2] * 2])
         else:
             shape = [_size(axis) for axis in axes_in(text)]
             is_whole = text.startswith("int")
@@ -237,5 +251,7 @@ def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Te
 
 
 def _size(axis: str) -> int:
-    multiple = MULTIPLE.search(axis)
-    return int(axis) if axis.isdecimal() else 2 * int(multiple[1]) if multiple else 1
+    if axis.isdecimal():
+        return int(axis)
+    multiple, least = MULTIPLE.search(axis), LEAST.search(axis)
+    return 2 * int(multiple[1]) if multiple else int(least[1]) if least else 1

@@ -45,6 +45,14 @@ PICTURES: tuple[Mapping[str, str], ...] = (
     {"pixel_values": "float32[patches % {square}, {patch}]", **OF_GRIDS},
     {"pixel_values": "float32[patches % {square}, {num_channels}, {patch_size}, {patch_size}]", **OF_GRIDS},
     {
+        "pixel_values": "float32[images:batch, {num_channels}, height:grid % {unit}, width:grid % {unit}]",
+        "image_sizes": "int64[images:batch, 2] frames of height*width % {unit}",
+    },
+    {
+        "pixel_values": "float32[images:batch, tiles:batch >= {tiles}, {num_channels}, {height}, {width}]",
+        "image_sizes": "int64[images:batch, 2] in 8..400",
+    },
+    {
         "pixel_values": "float32[batch_size:batch, images:batch, {num_channels}, {height}, {width}]",
         "pixel_attention_mask": "int64[batch_size:batch, images:batch, {height}, {width}] in 1..1",
     },

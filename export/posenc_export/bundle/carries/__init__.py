@@ -93,8 +93,8 @@ class Word:
         text: The word.
         make: Makes what is carried from what the word takes.
         dtypes: The dtypes that it is for.
-        takes: What stands behind it: an upper bound that may be left out, an axis, an axis with a multiple that may be
-            left out, or a range.
+        takes: What stands behind it: an upper bound that may be left out, an axis, one or two with a multiple that may
+            be left out, or a range.
         then: The word that must follow at once.
         refusal: What is expected instead of the word where the dtype is another, if it is not for integers alone.
 
@@ -103,7 +103,7 @@ class Word:
     text: str
     make: Callable[..., Carries]
     dtypes: tuple[str, ...]
-    takes: Literal["nothing", "end", "axis", "axis and multiple", "range"] = "nothing"
+    takes: Literal["nothing", "end", "axis", "axis and multiple", "two axes and multiple", "range"] = "nothing"
     then: str = ""
     refusal: str = ""
 
@@ -115,6 +115,7 @@ class Word:
             "end": "[< N]",
             "axis": "AXIS",
             "axis and multiple": "AXIS [% N]",
+            "two axes and multiple": "AXIS*AXIS [% N]",
             "range": "A..B",
         }[self.takes]
         return " ".join(filter(None, (self.text, self.then, behind)))

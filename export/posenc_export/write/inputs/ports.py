@@ -13,6 +13,7 @@ positions: int64[batch, seq] positions    positions, below a bound with `< 512`
 start: int64[1] start                     the first position, below a bound with `< 512`
 n: int64[1] size of seq                   the size of an axis as a number
 sizes: int64[batch, 2] extents of seq     rows and columns of each image, of at most `seq` places
+sizes: int64[n, 2] frames of rows*columns rows and columns of each image, padded to these; `% 14` of each side
 grids: int64[images, 3] grids of patches  steps, rows and columns of each, which add up to `patches`; `% 2` of each side
 n: int64[1] values                        nothing special, whatever the name is
 """
@@ -187,14 +188,17 @@ def _in_words(reader: PortText, dtype: str) -> Carries | None:
 def _taken(reader: PortText, word: Word, dtype: str) -> Carries:
     """Read what belongs to a word; return what the port carries."""
     if word.then:
-        an_axis = " and an axis" if word.takes.startswith("axis") else ""
+        an_axis = " and an axis" if "ax" in word.takes else ""
         reader.one_of((word.then,), f"{word.then!r}{an_axis} after {word.text}")
     if word.takes == "end":
         return word.make(_end(reader, dtype))
-    if word.takes.startswith("axis"):
-        axis = reader.need(NAME, "the name of an axis")
-        has_multiple = word.takes == "axis and multiple" and reader.take("%")
-        return word.make(axis, reader.count("a number above 0")) if has_multiple else word.make(axis)
+    if "ax" in word.takes:
+        axes = [reader.need(NAME, "the name of an axis")]
+        if word.takes.startswith("two"):
+            reader.need("*", "'*' and another axis")
+            axes.append(reader.need(NAME, "the name of an axis"))
+        has_multiple = word.takes.endswith("multiple") and reader.take("%")
+        return word.make(*axes, reader.count("a number above 0")) if has_multiple else word.make(*axes)
     return word.make(*_range(reader, dtype)) if word.takes == "range" else word.make()
 
 
