@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
+from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 
 SIDE = 4
 """Rows and columns of pixels in a patch."""
@@ -196,6 +197,32 @@ def _tiled(merge: int) -> Reader:
     return Reader(draw, {"pixel_values": both, "pixel_attention_mask": both}, tried, said={"scale_factor": merge})
 
 
+def _any_resolution(pinpoints: Sequence[Sequence[int]], squares: int = 30) -> Reader:
+    """Return models that are given tiles of images, padded to one number of them, and sizes in pixels.
+
+    Args:
+        pinpoints: Rows and columns of tiles that an image may be cut into.
+        squares: How large a square image is that is tried beside others.
+    """
+    side = 5 * SIDE
+    resolutions = [[rows * side, columns * side] for rows, columns in pinpoints]
+
+    def draw(sizes: Sizes) -> dict[str, Tensor]:
+        tiles = max(image_size_to_num_patches(size, resolutions, side) for size in sizes)
+        return {"pixel_values": torch.randn(len(sizes), tiles, 3, side, side), "image_sizes": torch.tensor(sizes)}
+
+    def wrong() -> list[dict[str, Tensor]]:
+        inputs = draw([(side, 2 * side), (side, side)])
+        listed = [[[50, 50], [3 * side, 3 * side]], [[0, 20], [20, 40]], [[-20, -40], [20, 40]]]
+        return [{**inputs, "image_sizes": torch.tensor(sizes)} for sizes in listed]
+
+    images = Dim("images")
+    axes = {"pixel_values": {0: images, 1: Dim("tiles")}, "image_sizes": {0: images}}
+    tried = [[(30, 70), (50, 50)], [(squares, squares)], [(33, 57)], [(100, 7), (7, 100), (61, 59)], [(19, 200)]]
+    tried += [[(80, 80), (44, 45)], [(squares, 2 * squares), (4, 4)]]
+    return Reader(draw, axes, tried, wrong, {"image_grid_pinpoints": resolutions, "vision_feature_layer": -1})
+
+
 def _pictures(rows: int) -> Reader:
     """Return models whose images have one size, of so many rows and columns of patches."""
 
@@ -216,6 +243,8 @@ FRAMES: Sequence[Sizes] = [
     [(2, 9), (9, 2)],
     [(4, 4)],
 ]
+BY_FIVE = [[1, 2], [2, 1], [2, 2], [3, 1], [1, 3]]
+BY_SIXTEEN = [[rows, columns] for rows in range(1, 5) for columns in range(1, 5)]
 FLAT, CLIPS = 3 * SIDE**2, 6 * SIDE**2
 OF_QUERIES = {"encoder_hidden_size": 32, **{key: OF_TOWERS[key] for key in ("hidden_size", "intermediate_size")}}
 OF_QUERIES |= {key: OF_TOWERS[key] for key in ("num_attention_heads", "num_hidden_layers")}
@@ -252,7 +281,13 @@ READERS: Mapping[str, Reader] = {
     "lfm2_vl": _numbered().with_config(
         downsample_factor=MERGE, projector_hidden_size=32, text={"layer_types": ["conv", "full_attention"]}
     ),
-    "idefics2": _tiled(1).with_config(),
+    "llava_next": _any_resolution(BY_FIVE),
+    "llava_next_video": _any_resolution(BY_FIVE),
+    "llava_onevision": _any_resolution(BY_SIXTEEN, 100).with_config(tower={"vision_use_head": False}),
+    "llava_onevision/smaller": _any_resolution(BY_SIXTEEN, 100).with_config(
+        tower={"vision_use_head": False}, vision_aspect_ratio="anyres_max_3"
+    ),
+    "idefics2": _tiled(1),
     "idefics3": _tiled(MERGE),
     "smolvlm": _tiled(MERGE),
     "aya_vision": _pictures(4).with_config(downsample_factor=MERGE),
@@ -264,7 +299,7 @@ READERS: Mapping[str, Reader] = {
     "llava": _pictures(5),
     "paligemma": _pictures(5).with_config(projection_dim=32, tower={"projection_dim": 32}),
 }
-"""Kinds of models by their type; behind a slash, the type of their tower."""
+"""Kinds of models by their type; behind a slash, the type of their tower, or another difference."""
 
 
 def model_of(name: str) -> nn.Module:

@@ -34,7 +34,8 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
         if hasattr(getattr(part, "multi_modal_projector", None), "pixel_unshuffle"):
             yield kind, "get_image_features", features_of_blocks(functions)
         if cuts_tiles(part):
-            yield kind, "get_image_features", unstacked(functions, kind.get_image_features)
+            reads: Any = kind
+            yield kind, "get_image_features", unstacked(functions, reads.get_image_features)
             yield kind, "pack_image_features", packing_tiles(functions)
 
 
