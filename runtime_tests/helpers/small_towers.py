@@ -308,21 +308,22 @@ def model_of(name: str) -> nn.Module:
 
 
 class Features(nn.Module):
-    """What a model reads in images, called by position.
+    """What a model reads in images, or in videos, called by position.
 
     Args:
         model: The model.
-        names: The inputs of `get_image_features`, in the order in which tensors come.
+        names: The inputs of its method, in the order in which tensors come.
+        method: The method's name.
     """
 
-    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, names: Sequence[str], method: str = "get_image_features") -> None:
         super().__init__()
-        self.model, self.names = model.eval(), tuple(names)
+        self.model, self.names, self.method = model, tuple(names), method
         self.eval()
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return features of all images, (rows, features), and then those of earlier layers that a decoder adds."""
-        reads: Any = self.model.get_image_features
+        reads: Any = getattr(self.model, self.method)
         output = reads(**dict(zip(self.names, tensors, strict=True)))
         listed = [output.pooler_output, *(getattr(output, "deepstack_features", None) or [])]
         rows = [one if isinstance(one, Tensor) else torch.cat(list(one)) for one in listed]
