@@ -1,8 +1,8 @@
 """Attributes of libraries that are replaced while a module is captured, and put back, where there is no other way.
 
 These are what onnxscript does at every export, how transformers calls attention, and of torch the search for causal
-masks, which branches on data, and the check of sizes in recurrent networks. The user's module and weights are never
-changed. Threads that export wait here.
+masks, which branches on data, the check of sizes in recurrent networks, and what reads sizes of images while a vision
+tower is called. The user's module and weights are never changed. Threads that export wait here.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
+from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 
 SIDE = 4
 """Rows and columns of pixels in a patch."""
@@ -90,13 +91,10 @@ class Reader:
 def small(model_type: str, tower: Mapping[str, Any] = {}, text: Mapping[str, Any] = {}, **said: Any) -> nn.Module:
     """Return a model of a type, small and with random weights."""
     whole: Any = CONFIG_MAPPING[model_type]
-    default = whole()
     parts = {
-        "vision_config": {**_known(default.vision_config, OF_TOWERS), **tower},
-        "text_config": {**_known(default.text_config, OF_TEXTS), **text},
+        "vision_config": {**_known(_default(model_type, "vision"), OF_TOWERS), **tower},
+        "text_config": {**_known(_default(model_type, "text"), OF_TEXTS), **text},
     }
-    for key, part in parts.items():
-        part.setdefault("model_type", getattr(default, key).model_type)
     torch.manual_seed(0)
     model: nn.Module = AutoModelForImageTextToText.from_config(whole(**parts, **said)).eval()
     for weight in model.parameters():
@@ -105,9 +103,16 @@ def small(model_type: str, tower: Mapping[str, Any] = {}, text: Mapping[str, Any
     return model
 
 
-def _known(config: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those keys that a config has."""
-    return {key: value for key, value in keys.items() if hasattr(config, key)}
+def _default(model_type: str, part: str) -> dict[str, Any]:
+    """Return what the config of a part says by default, of the type that the model's has, or that is named after it."""
+    config: Any = getattr(CONFIG_MAPPING[model_type](), f"{part}_config") or CONFIG_MAPPING[f"{model_type}_{part}"]()
+    said: dict[str, Any] = config.to_dict()
+    return said
+
+
+def _known(said: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those keys that a config has, and its type."""
+    return {"model_type": said["model_type"], **{key: value for key, value in keys.items() if key in said}}
 
 
 def _packed(*features: int) -> Reader:
@@ -196,6 +201,50 @@ def _tiled(merge: int) -> Reader:
     return Reader(draw, {"pixel_values": both, "pixel_attention_mask": both}, tried, said={"scale_factor": merge})
 
 
+def _placed(patches: int) -> Reader:
+    """Return models that are given images padded to so many patches, and the column and row of each patch."""
+    pooled = 3
+
+    def draw(sizes: Sizes) -> dict[str, Tensor]:
+        pixels, places = torch.rand(len(sizes), patches, 3 * SIDE**2), torch.full((len(sizes), patches, 2), -1)
+        for number, (rows, columns) in enumerate(sizes):
+            column, row = torch.meshgrid(torch.arange(pooled * columns), torch.arange(pooled * rows), indexing="xy")
+            places[number, : row.numel()] = torch.stack([column, row], -1).flatten(0, 1)
+            pixels[number, row.numel() :] = 0
+        return {"pixel_values": pixels, "image_position_ids": places}
+
+    images = {0: Dim("images")}
+    said = {"tower": {"global_head_dim": 16, "pooling_kernel_size": pooled, "position_embedding_size": 64}}
+    tried = [*FRAMES[:4], [(2, 7), (7, 2), (3, 3), (1, 16)], [(4, 4), (1, 1)]]
+    return Reader(draw, {"pixel_values": images, "image_position_ids": images}, tried, said=said)
+
+
+def _any_resolution(pinpoints: Sequence[Sequence[int]], squares: int = 30) -> Reader:
+    """Return models that are given tiles of images, padded to one number of them, and sizes in pixels.
+
+    Args:
+        pinpoints: Rows and columns of tiles that an image may be cut into.
+        squares: How large a square image is that is tried beside others.
+    """
+    side = 5 * SIDE
+    resolutions = [[rows * side, columns * side] for rows, columns in pinpoints]
+
+    def draw(sizes: Sizes) -> dict[str, Tensor]:
+        tiles = max(image_size_to_num_patches(size, resolutions, side) for size in sizes)
+        return {"pixel_values": torch.randn(len(sizes), tiles, 3, side, side), "image_sizes": torch.tensor(sizes)}
+
+    def wrong() -> list[dict[str, Tensor]]:
+        inputs = draw([(side, 2 * side), (side, side)])
+        listed = [[[50, 50], [3 * side, 3 * side]], [[0, 20], [20, 40]], [[-20, -40], [20, 40]]]
+        return [{**inputs, "image_sizes": torch.tensor(sizes)} for sizes in listed]
+
+    images = Dim("images")
+    axes = {"pixel_values": {0: images, 1: Dim("tiles")}, "image_sizes": {0: images}}
+    tried = [[(30, 70), (50, 50)], [(squares, squares)], [(33, 57)], [(100, 7), (7, 100), (61, 59)], [(19, 200)]]
+    tried += [[(80, 80), (44, 45)], [(squares, 2 * squares), (4, 4)]]
+    return Reader(draw, axes, tried, wrong, {"image_grid_pinpoints": resolutions, "vision_feature_layer": -1})
+
+
 def _pictures(rows: int) -> Reader:
     """Return models whose images have one size, of so many rows and columns of patches."""
 
@@ -216,6 +265,8 @@ FRAMES: Sequence[Sizes] = [
     [(2, 9), (9, 2)],
     [(4, 4)],
 ]
+BY_FIVE = [[1, 2], [2, 1], [2, 2], [3, 1], [1, 3]]
+BY_SIXTEEN = [[rows, columns] for rows in range(1, 5) for columns in range(1, 5)]
 FLAT, CLIPS = 3 * SIDE**2, 6 * SIDE**2
 OF_QUERIES = {"encoder_hidden_size": 32, **{key: OF_TOWERS[key] for key in ("hidden_size", "intermediate_size")}}
 OF_QUERIES |= {key: OF_TOWERS[key] for key in ("num_attention_heads", "num_hidden_layers")}
@@ -244,6 +295,21 @@ READERS: Mapping[str, Reader] = {
     "qwen3_vl": _packed(CLIPS),
     "qwen3_vl_moe": _packed(CLIPS),
     "qwen4_exp": _packed(CLIPS),
+    "cosmos3_edge": _packed(FLAT).with_config(
+        text={"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}}
+    ),
+    "muse_glimmer": _packed(CLIPS).with_config(out_hidden_size=128, projector_hidden_size=32),
+    "gemma4": _placed(144).with_config(
+        audio_config=None,
+        text={
+            "global_head_dim": 8,
+            "head_dim": 8,
+            "hidden_size_per_layer_input": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "num_kv_shared_layers": 0,
+            "vocab_size_per_layer_input": 128,
+        },
+    ),
     "lighton_ocr": _framed(MERGE).with_config(spatial_merge_size=MERGE),
     "llava/pixtral": _framed(1).with_config(
         tower={"model_type": "pixtral"}, vision_feature_layer=-1, vision_feature_select_strategy="full"
@@ -252,19 +318,29 @@ READERS: Mapping[str, Reader] = {
     "lfm2_vl": _numbered().with_config(
         downsample_factor=MERGE, projector_hidden_size=32, text={"layer_types": ["conv", "full_attention"]}
     ),
-    "idefics2": _tiled(1).with_config(),
+    "llava_next": _any_resolution(BY_FIVE),
+    "llava_next_video": _any_resolution(BY_FIVE),
+    "llava_onevision": _any_resolution(BY_SIXTEEN, 100).with_config(tower={"vision_use_head": False}),
+    "llava_onevision/smaller": _any_resolution(BY_SIXTEEN, 100).with_config(
+        tower={"vision_use_head": False}, vision_aspect_ratio="anyres_max_3"
+    ),
+    "idefics2": _tiled(1),
     "idefics3": _tiled(MERGE),
     "smolvlm": _tiled(MERGE),
     "aya_vision": _pictures(4).with_config(downsample_factor=MERGE),
     "blip-2": _pictures(5).with_config(num_query_tokens=4, qformer_config=OF_QUERIES),
     "cohere2_vision": _pictures(4).with_config(downsample_factor=MERGE),
+    "deepseek_vl": _pictures(5),
     "gemma3": _pictures(4).with_config(mm_tokens_per_image=4),
     "got_ocr2": _pictures(4),
     "internvl": _pictures(4).with_config(tower={"image_size": [16, 16], "patch_size": [4, 4]}),
     "llava": _pictures(5),
+    "ovis2": _pictures(5),
+    "qianfan_ocr": _pictures(4),
+    "vipllava": _pictures(5).with_config(vision_feature_layers=[-1, -2]),
     "paligemma": _pictures(5).with_config(projection_dim=32, tower={"projection_dim": 32}),
 }
-"""Kinds of models by their type; behind a slash, the type of their tower."""
+"""Kinds of models by their type; behind a slash, the type of their tower, or another difference."""
 
 
 def model_of(name: str) -> nn.Module:
@@ -273,21 +349,24 @@ def model_of(name: str) -> nn.Module:
 
 
 class Features(nn.Module):
-    """What a model reads in images, called by position.
+    """What a model reads in images, or in videos, called by position.
 
     Args:
         model: The model.
-        names: The inputs of `get_image_features`, in the order in which tensors come.
+        names: The inputs of its method, in the order in which tensors come.
+        method: The method's name.
     """
 
-    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, names: Sequence[str], method: str = "get_image_features") -> None:
         super().__init__()
-        self.model, self.names = model.eval(), tuple(names)
+        self.model, self.names, self.method = model, tuple(names), method
         self.eval()
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return features of all images, (rows, features), and then those of earlier layers that a decoder adds."""
-        reads: Any = self.model.get_image_features
+        # some models have it within the one with a head
+        model: Any = self.model if hasattr(self.model, self.method) else self.model.model
+        reads = getattr(model, self.method)
         output = reads(**dict(zip(self.names, tensors, strict=True)))
         listed = [output.pooler_output, *(getattr(output, "deepstack_features", None) or [])]
         rows = [one if isinstance(one, Tensor) else torch.cat(list(one)) for one in listed]

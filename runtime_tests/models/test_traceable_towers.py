@@ -1,22 +1,33 @@
 """Towers that read images give the numbers of transformers while they can be traced, and graphs of them, too."""
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import onnxruntime
 import pytest
 import torch
 from torch import Tensor
-from transformers import vision_utils
+from torch.export import Dim
+from transformers import CONFIG_MAPPING, vision_utils
 
 from helpers.shared import one_of_each
-from helpers.small_towers import READERS, Features, Reader, model_of, scale_of_difference
+from helpers.small_towers import READERS, Features, Reader, Sizes, model_of, scale_of_difference
 from posenc_models.vision.towers import traceable_towers
+from posenc_models.vision.towers.anyres import packing_tiles
 from posenc_models.vision.towers.grid_functions import GridFunctions
 
 TOLERANCE = 32 * torch.finfo(torch.float32).eps
 """Of the largest number: sums over keys, and over channels, are in another order."""
+
+
+PACKED: Mapping[str, Mapping[str, Any]] = {
+    "llava_next": {"vision_feature_select_strategy": "default"},
+    "llava_onevision": {"vision_aspect_ratio": "anyres_max_9"},
+}
+"""Types of models that pack tiles, and what they are asked beside images."""
 
 
 def parts(name: str) -> tuple[Features, Reader]:
@@ -80,6 +91,28 @@ def test_a_graph_gives_the_numbers_of_the_model(tmp_path: Path, name: str) -> No
             run(session, inputs)
 
 
+@pytest.mark.parametrize("name", one_of_each(["qwen3_vl", "qwen2_vl", "ernie4_5_vl_moe", "glm4v"], lambda _: ""))
+def test_a_graph_of_videos_gives_the_numbers_of_the_model(tmp_path: Path, name: str) -> None:
+    """Of an even number of time steps: a model that puts two together has no other."""
+    axes = {"pixel_values_videos": {0: 8 * Dim("pairs")}, "video_grid_thw": {0: Dim("videos")}}
+    given = READERS[name].draw
+
+    def draw(sizes: Sizes) -> dict[str, Tensor]:
+        return dict(zip(axes, given(sizes).values(), strict=True))
+
+    tried = [[(2, 2, 3), (4, 4, 2)], [(2, 1, 1)], [(2, 3, 5), (6, 2, 2), (4, 1, 7)], [(8, 2, 2)]]
+    reader = Reader(draw, axes, tried)
+    features = Features(model_of(name), list(axes), "get_video_features")
+    session = session_of(features, reader, tmp_path / "vision_encoder.onnx")
+    for sizes in reader.tried:
+        inputs = reader.draw(sizes)
+        with torch.no_grad():
+            expected = features(*inputs.values())
+            with traceable_towers():
+                assert scale_of_difference(features(*inputs.values()), expected) < TOLERANCE, sizes
+        assert scale_of_difference(run(session, inputs), expected) < TOLERANCE, sizes
+
+
 def test_functions_of_grids_give_the_integers_of_transformers() -> None:
     generator = torch.Generator().manual_seed(0)
     for merge in (1, 2, 3):
@@ -106,6 +139,36 @@ def test_functions_of_grids_give_the_integers_of_transformers() -> None:
                     strict=True,
                 )
                 assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize(("model_type", "options"), PACKED.items())
+def test_tiles_are_packed_as_transformers_packs_them(model_type: str, options: Mapping[str, Any]) -> None:
+    """With the resolutions of published models, and places of features in the place of features."""
+    config: Any = CONFIG_MAPPING[model_type]()
+    module = importlib.import_module(f"transformers.models.{model_type}.modeling_{model_type}")
+    own = next(
+        one for name, one in vars(module).items() if name.endswith("Model") and "pack_image_features" in vars(one)
+    )
+    called, length = (
+        SimpleNamespace(config=config),
+        (config.vision_config.image_size // config.vision_config.patch_size) ** 2,
+    )
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(20, 2500, (60, 2), generator=generator)
+    drawn[::5, 0] = drawn[::5, 1]
+    for sizes in drawn.split(2):
+        tiles = [
+            module.image_size_to_num_patches(size, config.image_grid_pinpoints, config.vision_config.image_size)
+            for size in sizes
+        ]
+        features = torch.arange(sum(tiles) * length, dtype=torch.float32).reshape(-1, length, 1) / length
+        expected, _ = own.pack_image_features(
+            called, features.split(tiles), sizes, **options, image_newline=torch.full((1,), -1.0)
+        )
+        functions = GridFunctions(2)
+        functions.capacity = max(tiles)
+        found, _ = packing_tiles(functions)(called, (features,), sizes, **options, image_newline=torch.full((1,), -1.0))
+        assert scale_of_difference(found, [torch.cat(list(expected))]) < TOLERANCE, sizes
 
 
 def begins_of(cu_seqlens: Tensor) -> Tensor:

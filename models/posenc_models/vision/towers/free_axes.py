@@ -34,7 +34,7 @@ def sides_or(rows: Callable[[Tensor], Iterator[Any]]) -> Callable[[Tensor], Iter
     """
 
     def each(tensor: Tensor) -> Iterator[Any]:
-        if tensor.dim() == 2 and not tensor.is_floating_point():  # images, and sides
+        if is_of_sizes(tensor):
             return iter([(OneSize(),) * tensor.shape[1]])
         free = tensor.dim() > 1 and isinstance(tensor.shape[0], torch.SymInt)
         return iter([tensor.flatten(0, 1)]) if free else rows(tensor)
@@ -42,10 +42,17 @@ def sides_or(rows: Callable[[Tensor], Iterator[Any]]) -> Callable[[Tensor], Iter
     return each
 
 
+def is_of_sizes(tensor: Tensor) -> bool:
+    """Return whether a tensor has sides of images, (images, sides)."""
+    return tensor.dim() == 2 and not tensor.is_floating_point()
+
+
 def known_length(length: Callable[[Tensor], int]) -> Callable[[Tensor], int]:
     """Return a function that counts rows, but those of a free axis: Python would ask before it makes a list of them."""
 
     def count(tensor: Tensor) -> int:
+        if is_of_sizes(tensor):
+            return 1  # as `sides_or` gives them
         if tensor.dim() and isinstance(tensor.shape[0], torch.SymInt):
             raise TypeError("a tensor with a free axis has no length: expected a model that does not count images")
         return length(tensor)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc_models.vision.towers.places import PatchPlaces, block_order, patch_places, window_order
-from posenc_models.vision.towers.ragged import Segments
+from posenc_models.vision.towers.ragged import OneSize, Segments
 
 
 class GridFunctions:
@@ -34,6 +34,7 @@ class GridFunctions:
             "get_vision_window_index": self.window_index,
             "get_vision_interpolation_indices_and_weights": self.interpolation,
             "get_vision_pixel_shuffle_index": self.pixel_shuffle,
+            "image_size_to_num_patches": lambda **_: OneSize(),
         }
 
     def cu_seqlens(self, grid_thw: Tensor, merge_temporal: bool = False, **_: Any) -> Segments:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posenc_models.vision.towers.anyres import cuts_tiles, packing_tiles, unstacked
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.padded import blocks_of_packed, features_of_blocks, packing, resizing
 from posenc_models.vision.towers.places import block_order, patch_places, refused
@@ -32,6 +33,10 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
             yield kind, "forward", resizing(functions)
         if hasattr(getattr(part, "multi_modal_projector", None), "pixel_unshuffle"):
             yield kind, "get_image_features", features_of_blocks(functions)
+        if cuts_tiles(part):
+            reads: Any = kind
+            yield kind, "get_image_features", unstacked(functions, reads.get_image_features)
+            yield kind, "pack_image_features", packing_tiles(functions)
 
 
 def _merging(functions: GridFunctions) -> Callable[..., Tensor]:
