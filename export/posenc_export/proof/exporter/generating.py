@@ -26,10 +26,10 @@ PROMPTS = (7, 3)
 """How many tokens the prompts of a generation have: unlike, so that a batch of them is padded."""
 WORDS = 50_000
 """Ids below this are drawn for prompts with pictures: those beyond are often of other things."""
-ALBUM = (((1, (1, 2, 3)),), ((2, (1, 1, 4)), (3, (1, 3, 1))), ((4, (2, 1, 2)),), ())
+ALBUM = (((1, (1, 2, 3)),), ((2, (1, 1, 4)), (3, (1, 3, 1))), ((4, (1, 2, 2)),), ())
 """Pictures of each prompt: a number that pixels are made from, and a grid in squares of patches that share a row.
 
-One picture, a wide and a tall one, one of two time steps, and a text alone.
+One picture, a wide and a tall one, a square one, and a text alone.
 """
 
 

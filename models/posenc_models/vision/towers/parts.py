@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,8 +20,7 @@ Method = tuple[type[nn.Module], str, Callable[..., Any]]
 
 def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
     """Return methods of a model's parts that loop over images, and what takes their place."""
-    # one of each class: while a model is traced, its parts are not the same at every look
-    for kind, part in {type(part): part for part in model.modules()}.items():
+    for kind, part in {_class_of(part): part for part in model.modules()}.items():
         if all(hasattr(part, name) for name in ("merge_kernel_size", "pre_norm", "linear_1", "act", "linear_2")):
             yield kind, "forward", _merging(functions)
         if hasattr(part, "_temporal_slicing") and hasattr(part, "temporal_merge_size"):
@@ -37,6 +37,12 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
             reads: Any = kind
             yield kind, "get_image_features", unstacked(functions, reads.get_image_features)
             yield kind, "pack_image_features", packing_tiles(functions)
+
+
+def _class_of(part: nn.Module) -> type[nn.Module]:
+    """Return the class that a part has in its library: torch.export puts classes of torch.fx around it, at every look."""
+    kinds = [kind for kind in type(part).__mro__ if not kind.__module__.startswith("torch.fx.")]
+    return next(kind for kind in kinds if getattr(sys.modules[kind.__module__], kind.__name__, None) is kind)
 
 
 def _merging(functions: GridFunctions) -> Callable[..., Tensor]:
