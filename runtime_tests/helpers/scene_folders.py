@@ -26,7 +26,9 @@ MORE: Mapping[str, Mapping[str, Any]] = {
 }
 """What texts alone do without."""
 OTHERS = (
-    Small("Idefics3", "idefics3", TALKS, {"text_config": {**GROUPED, "model_type": "llama"}, "vision_config": PICTURES}),
+    Small(
+        "Idefics3", "idefics3", TALKS, {"text_config": {**GROUPED, "model_type": "llama"}, "vision_config": PICTURES}
+    ),
     Small(
         "LLaVA-NeXT",
         "llava_next",

@@ -142,6 +142,24 @@ def _packed(*features: int) -> Reader:
     return Reader(draw, axes, tried, wrong)
 
 
+def _unmerged(reader: Reader) -> Reader:
+    """Return models that are told for each image how it is merged: it is not."""
+
+    def told(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {**inputs, "image_merge_sizes": torch.ones(inputs["image_grid_thw"].shape[0], dtype=torch.int64)}
+
+    def wrong() -> list[dict[str, Tensor]]:
+        merged = told(reader.draw(reader.tried[0]))
+        merged["image_merge_sizes"][1] = MERGE
+        odd = ([[1, 3, 8]], [[1, 4, 3], [1, 6, 2]])
+        fewer = [told(inputs) for inputs in reader.wrong() if inputs["image_grid_thw"].tolist() not in odd]
+        return [merged, *fewer]
+
+    images = reader.axes["image_grid_thw"][0]
+    axes = {"pixel_values": {0: Dim("patches")}, "image_grid_thw": {0: images}, "image_merge_sizes": {0: images}}
+    return Reader(lambda sizes: told(reader.draw(sizes)), axes, reader.tried, wrong, reader.said)
+
+
 def _of_images(reader: Reader) -> Reader:
     """Return models whose own code takes no time steps but one for an image."""
     tried = [sizes for sizes in reader.tried if all(steps == 1 for steps, *_ in sizes)]
@@ -310,6 +328,7 @@ READERS: Mapping[str, Reader] = {
             "vocab_size_per_layer_input": 128,
         },
     ),
+    "video_llama_3": _unmerged(_packed(FLAT)),
     "lighton_ocr": _framed(MERGE).with_config(spatial_merge_size=MERGE),
     "llava/pixtral": _framed(1).with_config(
         tower={"model_type": "pixtral"}, vision_feature_layer=-1, vision_feature_select_strategy="full"

@@ -91,8 +91,11 @@ def moves(
         nudges: A mode in which results move.
         seed: For the inputs.
     """
-    outputs = outputs_of(encoding, encoding.uncalled(), golden.case, seed, nudges)
     of_tokens, of_masked = [np.zeros(0)], [np.zeros(0)]
+    try:
+        outputs = outputs_of(encoding, encoding.uncalled(), golden.case, seed, nudges)
+    except IndexError:  # places that follow from floats, moved by one ulp, may be of no row: such a run shows nothing
+        return Moves(of_tokens[0], of_masked[0])
     for port in encoding.outputs:
         expected, actual = golden.eager[port.name], at_rows(port, outputs[port.name], golden.rows)
         if expected.dtype.name in FLOATS and actual.shape == expected.shape:

@@ -33,6 +33,8 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
             yield kind, "forward", resizing(functions)
         if hasattr(getattr(part, "multi_modal_projector", None), "pixel_unshuffle"):
             yield kind, "get_image_features", features_of_blocks(functions)
+        if hasattr(part, "pixel_unshuffle") and hasattr(part, "encoder"):
+            yield kind, "pixel_unshuffle", _unmerged
         if cuts_tiles(part):
             reads: Any = kind
             yield kind, "get_image_features", unstacked(functions, reads.get_image_features)
@@ -40,9 +42,15 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
 
 
 def _class_of(part: nn.Module) -> type[nn.Module]:
-    """Return the class that a part has in its library: torch.export puts classes of torch.fx around it, at every look."""
+    """Return the class that a part has in its library: torch.export puts others around it, anew at every look."""
     kinds = [kind for kind in type(part).__mro__ if not kind.__module__.startswith("torch.fx.")]
     return next(kind for kind in kinds if getattr(sys.modules[kind.__module__], kind.__name__, None) is kind)
+
+
+def _unmerged(_: Any, hidden_states: Tensor, grid_thw: Tensor, merge_sizes: Tensor) -> Tensor:
+    """Return the features of images that are not merged, as they are; a graph refuses others."""
+    merged = (merge_sizes != 1).long().sum().unsqueeze(0)
+    return hidden_states + refused(merged).to(hidden_states.dtype)
 
 
 def _merging(functions: GridFunctions) -> Callable[..., Tensor]:
