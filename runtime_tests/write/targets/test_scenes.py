@@ -1,4 +1,4 @@
-"""Models that see: a tower, words and a decoder in graphs of their own, held against the whole model of transformers."""
+"""Models that see: a tower, words and a decoder in graphs of their own, held against the whole of transformers."""
 
 import inspect
 from collections.abc import Callable, Mapping
