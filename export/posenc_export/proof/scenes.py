@@ -156,7 +156,7 @@ def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str,
 
 
 def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
-    """Return the sizes of a picture as a tower takes them, of a grid in squares of patches; nothing if all are equal."""
+    """Return the sizes of a picture as a tower takes them, of a grid in squares of patches; () if all are equal."""
     for port in tower:
         steps, rows, columns = grid
         if isinstance(port.carries, Grids):

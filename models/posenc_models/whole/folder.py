@@ -46,6 +46,7 @@ from posenc_models.whole.tasks import (
     TASKS,
     TEXT,
     TOWER_FILE,
+    TYPES,
     WORDS_FILE,
     positions_of_token,
     task_of,
@@ -63,8 +64,6 @@ DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
 """The dtypes that a whole model may have."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
 """Parameters below which a model writes many tokens; how many those are; how many others write; room for prompts."""
-TYPES = "token_type_ids"
-"""The input that tells the texts of a pair apart."""
 HIDDEN_STATES = "a vector for each token"
 PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""

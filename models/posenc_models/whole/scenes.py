@@ -19,8 +19,8 @@ from posenc.libraries import replaced
 from posenc.picture_places import PicturePlaces
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
-from posenc_models.whole.modules import TYPES, DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, PICTURES
+from posenc_models.whole.modules import DecoderCall
+from posenc_models.whole.tasks import LAYER_FEATURES, PICTURES, TYPES
 from posenc_models.whole.trials import axes_in, failure_line
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
@@ -154,7 +154,10 @@ def _taken_by_tower(model: Any) -> set[str]:
 def rows_of_small(model: Any, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
     """Return what the tower of a model makes of a small picture; it raises what it likes."""
     with torch.no_grad():
-        return Tower(model, list(ports))(*small_pictures(ports, next(model.parameters()).dtype).values())
+        rows: tuple[Tensor, ...] = Tower(model, list(ports))(
+            *_small_pictures(ports, next(model.parameters()).dtype).values()
+        )
+    return rows
 
 
 def layer_features(model: Any, ports: Mapping[str, str]) -> tuple[str, ...]:
@@ -195,7 +198,7 @@ def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | Non
         ports: what goes into its tower: the rest of the text of each port.
         positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
     """
-    places, pictures = places_of(model), small_pictures(ports, next(model.parameters()).dtype)
+    places, pictures = places_of(model), _small_pictures(ports, next(model.parameters()).dtype)
     takes = inspect.signature(model.forward).parameters
     with torch.no_grad():
         try:
@@ -232,7 +235,7 @@ def _text(model: Any, places: PicturePlaces) -> list[int]:
     return [id_ for id_ in range(model.config.get_text_config().vocab_size) if id_ not in named][:LETTERS]
 
 
-def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Tensor]:
+def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Tensor]:
     """Return a picture at random, as the tower of a model takes it: of a grid it is a square and one beside it."""
     random = torch.Generator().manual_seed(0)
     pictures = {}

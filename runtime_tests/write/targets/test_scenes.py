@@ -1,6 +1,5 @@
 """Models that see: a tower, words and a decoder in graphs of their own, held against the whole of transformers."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -9,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 import posenc_export
+from helpers.own_generation import own_tokens, pictures_for
 from helpers.scene_folders import IMAGE, SCENES, TASK, saved_scene
 from helpers.shared import Cli, Once
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.manifest import Generation
 from posenc_export.proof.callees import Callee
 from posenc_export.proof.generation import differences, token_writer
-from posenc_export.proof.loaded_model import LoadedModel
 from posenc_export.proof.scenes import SceneGraphs, pictures_of
 from posenc_models import ModelFolder
 
@@ -43,33 +39,6 @@ def bundle(once: Once, kind: str) -> Path:
     return once(f"scene-bundle-{kind}", export)
 
 
-def given_of(model: LoadedModel, generation: Generation) -> dict[str, Array]:
-    """The pictures of recorded prompts, as a processor would give them."""
-    assert model.scene is not None
-    return pictures_of(model.scene.tower.inputs, list(chain.from_iterable(generation.pictures)))
-
-
-def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: int) -> list[list[int]]:
-    """What transformers' own `generate` writes behind recorded prompts, all in one batch."""
-    assert model.scene is not None
-    own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
-    longest = max(map(len, generation.prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
-    pictures = {name: torch.from_numpy(array) for name, array in given_of(model, generation).items()}
-    is_picture = ((ids == IMAGE) & (mask == 1)).long()
-    types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
-    takes = inspect.signature(own.forward).parameters
-    given = {**pictures, **{name: one for name, one in types.items() if name in takes}}
-    lengths = {"max_new_tokens": count, "min_new_tokens": count}
-    with torch.no_grad():
-        written = own.generate(
-            input_ids=ids, attention_mask=mask, **given, **lengths, do_sample=False, eos_token_id=None, pad_token_id=0
-        )
-    rows: list[list[int]] = written[:, longest:].tolist()
-    return rows
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_behind_pictures_are_those_of_generate(once: Once, kind: str, bundle: Path) -> None:
     """One picture, a wide and a tall one, several steps and none: each alone, and all in a padded batch."""
@@ -77,7 +46,7 @@ def test_tokens_behind_pictures_are_those_of_generate(once: Once, kind: str, bun
     assert [len(one.prompts) for one in generations] == [1, 1, 1, 1, 4]
     for one in generations:
         count = len(one.tokens[0])
-        images = given_of(model, one) or None
+        images = pictures_for(model, one) or None
         written = model.generate([list(prompt) for prompt in one.prompts], count, images=images)
         assert written == [list(row) for row in one.tokens]
         assert written == own_tokens(saved_scene(once, kind), model, one, count)
@@ -115,7 +84,8 @@ def rewired(part: str, change: Callable[[dict[str, Array]], Mapping[str, Array]]
         def call(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
             return callee.call(change(dict(feeds))) if before else change(dict(callee.call(feeds)))
 
-        return replace(graphs, **{part: replace(callee, call=call)})
+        changed: Any = {part: replace(callee, call=call)}
+        return replace(graphs, **changed)
 
     return made
 
@@ -191,7 +161,7 @@ def test_pictures_that_do_not_fill_their_places_are_refused(
     bundle: Path, change: Callable[[dict[str, Array]], Any], words: str
 ) -> None:
     model, (_, two, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
-    images = given_of(model, two)
+    images = pictures_for(model, two)
     with pytest.raises(ValueError, match=words):
         model.generate([list(prompt) for prompt in two.prompts], 2, images=change(images))
     text = model.begin()
