@@ -125,7 +125,9 @@ def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]
     method = getattr(model, FEATURES_OF, None)
     if method is None:
         raise ValueError(f"{type(model).__name__} is not exported with its images: it has no {FEATURES_OF}")
-    takes = inspect.signature(method).parameters
+    # that of the model without its head is what this one calls, and takes more by name
+    methods = [getattr(one, FEATURES_OF, method) for one in (model, model.base_model)]
+    takes = {name: one for each in methods for name, one in inspect.signature(each).parameters.items()}
     needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model)
     why = f"its {FEATURES_OF} takes {', '.join(takes)}"
     # first what has all that is needed, and little else

@@ -72,6 +72,24 @@ def test_a_text_goes_on_behind_pictures(bundle: Path) -> None:
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-4 * np.abs(whole).max())
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+def test_a_fused_decoder_lies_beside_graphs_that_have_no_cache(
+    once: Once, kind: str, bundle: Path, tmp_path: Path
+) -> None:
+    """Neither its tower nor its positions attend to cached tokens: they are written as ever."""
+    folder = ModelFolder.load(saved_scene(once, kind), TASK)
+    result = posenc_export.export(
+        folder, to=tmp_path / "b", formats=("onnx",), runtimes=("ort-cpu",), attention_op="microsoft", proof="quick"
+    )
+    assert result.passed, str(result)
+    plain, fused = posenc_export.load(bundle), posenc_export.load(tmp_path / "b")
+    for one in Bundle.open(bundle).manifest.generations[:-1]:
+        images = pictures_for(plain, one) or None
+        expected = [list(row[:24]) for row in one.tokens]
+        assert fused.generate([list(prompt) for prompt in one.prompts], 24, images=images) == expected
+
+
 Change = Callable[[SceneGraphs], SceneGraphs]
 
 
