@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from posenc.picture_places import PicturePlaces
     from posenc_models.vision import GridRule, OwnPositions
+    from posenc_models.whole.scenes import OwnAnswer
 
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
 DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
@@ -296,6 +297,10 @@ class ModelFolder(Checkpoint):
         if self.sentences is not None and not self.sentences.auto:
             return self._static(self.sentences)
         model, unread = load_checkpoint(self, trial)
+        if self.quantize is not None:
+            round_linear(model, self.quantize)
+        # asked before anything else takes the place of its own
+        own = self._own_answer(model) if trial and self.part == TOWER_FILE else None
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
         pipeline = self.contents.pipeline
         if pipeline is not None and pipeline.behind and self.sentences is None:
@@ -303,14 +308,12 @@ class ModelFolder(Checkpoint):
             notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {gives}")
         if self.contents.adapter and self.adapter is None:
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
-        if self.quantize is not None:
-            round_linear(model, self.quantize)
         if self.task.kind == "scenes" and not self.task.sees:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
         if self.part in (TOWER_FILE, WORDS_FILE):
-            return self._part_of_scene(model, notes, trial=trial)
+            return self._part_of_scene(model, notes, own)
         if self.part:
             encoder = model.get_encoder()
             check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
@@ -350,8 +353,8 @@ class ModelFolder(Checkpoint):
         lines = (*(behind.notes if behind else ()), *of_scores, *notes)
         return WholeModel(module.eval(), port_lines(filled), tuple(outputs), lines, config_values(whole))
 
-    def _part_of_scene(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
-        """Return the tower of a model that sees, or its words."""
+    def _part_of_scene(self, model: Any, notes: Sequence[str], own: OwnAnswer | None) -> WholeModel:
+        """Return the tower of a model that sees, or its words; own: what the whole model must say, if it is tried."""
         from posenc_models.whole.scenes import Tower, Words, check_scene, layer_features
 
         said = config_values(model)
@@ -359,10 +362,16 @@ class ModelFolder(Checkpoint):
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
             return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
         filled = self._picture_ports(model)
-        if trial:
-            check_scene(model, filled, self._positions())
+        if own is not None:
+            check_scene(model, own, self._positions())
         outputs = (IMAGE_FEATURES, *layer_features(model, filled))
         return WholeModel(Tower(model, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
+
+    def _own_answer(self, model: Any) -> OwnAnswer:
+        """Return what the whole model says of a prompt with a picture."""
+        from posenc_models.whole.scenes import own_answer
+
+        return own_answer(model, self._picture_ports(model))
 
     def _picture_ports(self, model: Any) -> dict[str, str]:
         """Return what goes into the tower of a model, by its names: the rest of the text of each port."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -192,42 +193,78 @@ def _has_types(config: Any) -> bool:
     return bool(getattr(processor, PROCESSED_TYPES, False))
 
 
-def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | None = None) -> None:
-    """Raise ValueError, in one line, where a decoder with embeddings of pictures says other than the whole model.
+@dataclass(frozen=True)
+class OwnAnswer:
+    """What a whole model says of a prompt with a picture, before anything is put into it: what its graphs must say.
+
+    Args:
+        ports: what goes into its tower: the rest of the text of each port.
+        pictures: a picture, as the tower takes it.
+        ids: the tokens of the prompt, (1, seq).
+        logits: (1, seq, vocabulary).
+    """
+
+    ports: Mapping[str, str]
+    pictures: Mapping[str, Tensor]
+    ids: Tensor
+    logits: Tensor
+
+
+def own_answer(model: Any, ports: Mapping[str, str]) -> OwnAnswer:
+    """Return what a whole model says of a prompt with a picture; raise ValueError, in one line, where it fails.
 
     Args:
         model: the whole model.
         ports: what goes into its tower: the rest of the text of each port.
-        positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
     """
     places, pictures = places_of(model), _small_pictures(ports, next(model.parameters()).dtype)
     takes = inspect.signature(model.forward).parameters
-    with torch.no_grad():
-        try:
-            rows, *layers = Tower(model, list(ports))(*pictures.values())
+    try:
+        with torch.no_grad():
+            rows, *_ = Tower(model, list(ports))(*pictures.values())
             ids = torch.tensor([[*_text(model, places), *[places.image] * len(rows), *_text(model, places)]])
-            is_picture = (ids == places.image).long()
+            types = {MODAL_TYPES: (ids == places.image).long(), TYPES: _types(ids, places)}
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
-            types = {MODAL_TYPES: is_picture, TYPES: is_picture * places.types}
-            whole = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
-        except Exception as error:  # a model of a stranger's config raises what comes
-            raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
+            logits = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
+    except Exception as error:  # a model of a stranger's config raises what comes
+        raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
+    return OwnAnswer(ports, pictures, ids, logits)
+
+
+def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) -> None:
+    """Raise ValueError, in one line, where a decoder with embeddings of pictures says other than the whole model did.
+
+    Args:
+        model: the whole model, as it is exported.
+        own: what it said before.
+        positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
+    """
+    places, ids = places_of(model), own.ids
+    is_picture = ids == places.image
+    with torch.no_grad():
+        rows, *layers = Tower(model, list(own.ports))(*own.pictures.values())
         embeddings = Words(model)(ids)
-        embeddings[is_picture.bool()] = rows
-        place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, pictures)
+        embeddings[is_picture] = rows
+        place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, own.pictures)
         of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
-        of_decoder |= {TYPES: types[TYPES]} if TYPES in takes else {}
+        if TYPES in inspect.signature(model.forward).parameters:
+            of_decoder[TYPES] = _types(ids, places)
         added = [torch.zeros_like(embeddings) for _ in layers]
         for one, vectors in zip(added, layers, strict=True):
-            one[is_picture.bool()] = vectors
+            one[is_picture] = vectors
         decoder = SceneDecoder(model, list(of_decoder), len(layers) if hasattr(model.get_decoder(), ADDS) else 0)
         (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
-    off = (logits - whole).abs().max() / whole.abs().max()
-    if not off <= ROUNDINGS * torch.finfo(whole.dtype).eps:
+    off = (logits - own.logits).abs().max() / own.logits.abs().max()
+    if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
         raise ValueError(
             f"{type(model).__name__} is not exported with its images: its decoder reads more of a picture than "
             f"embeddings (logits are off by {off:.1e} of the largest); --task text-generation writes its text alone"
         )
+
+
+def _types(ids: Tensor, places: PicturePlaces) -> Tensor:
+    """Return the types of the tokens of a prompt: 1 for places of pictures, where these have a type."""
+    return (ids == places.image).long() * places.types
 
 
 def _text(model: Any, places: PicturePlaces) -> list[int]:
