@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -64,6 +65,8 @@ HIDDEN_STATES = "a vector for each token"
 PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 NUMERALS = {3: "three", 4: "four"}
+TEXTS = ("text_config", "decoder")
+"""Keys of the config of what writes or reads text, where others stand beside it."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
@@ -186,7 +189,7 @@ class ModelFolder(Checkpoint):
     @property
     def length(self) -> int:
         """Up to which length calls are tried, where nobody says it: beyond the edge of a narrow window."""
-        said = self.config.get("text_config") or self.config
+        said = self._text
         windows = [self.config[key] for key in WINDOWS if isinstance(self.config.get(key), int)]
         edge = max((window + 16 for window in windows if window <= WIDEST), default=0)
         if self.task.kind == "sounds":
@@ -202,7 +205,12 @@ class ModelFolder(Checkpoint):
         """How many positions its text has; None where the config does not say it, or a length counts something else."""
         if self.task.kind in ("sounds", "features", "images"):
             return None
-        return position_count(self.config.get("text_config") or self.config)
+        return position_count(self._text)
+
+    @property
+    def _text(self) -> Mapping[str, Any]:
+        """What the config says of the part that writes or reads text: the whole of it, where there is no other."""
+        return next((part for key in TEXTS if isinstance(part := self.config.get(key), Mapping)), self.config)
 
     @property
     def name(self) -> str:
@@ -293,6 +301,7 @@ class ModelFolder(Checkpoint):
 
     def _encoder(self, model: Any, notes: Sequence[str], of: Any = None, *, trial: bool) -> WholeModel:
         """Return a model without a cache: the whole one, or the encoder of one, which has the config."""
+        from posenc_models.whole.end_tokens import EndCall, LastOfEach, notes_of_ends
         from posenc_models.whole.modules import EncoderCall
 
         whole = model if of is None else of
@@ -307,13 +316,17 @@ class ModelFolder(Checkpoint):
             else self._with_sentences(model, list(filled), behind)
         )
 
+        ends = EndCall(module) if self.task.either and self.config.get("is_encoder_decoder") is True else None
+        module = ends or module
+
         def call(*tensors: Tensor) -> Any:
-            with quiet_transformers():
+            with quiet_transformers(), LastOfEach() if ends else nullcontext():
                 return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
 
         if trial:
             wanted = outputs.values() if behind is None else (behind.answer,)
             output = check_answers(whole, call, filled, wanted, cached=False)
+            notes = [*notes, *(notes_of_ends(whole, ends, list(filled)) if ends else ())]
             if behind is not None:
                 _check_width(self, getattr(output, behind.answer).shape[-1])
         of_scores = notes_of_scores(self.config, self.contents.pipeline) if outputs == LOGITS else ()

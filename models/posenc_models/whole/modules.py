@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
+from posenc_models.whole.kernels import masks_as_given
 
 if TYPE_CHECKING:
     from posenc_models.whole.caches import CallWithStates
@@ -114,14 +115,15 @@ class DecoderOfEncoder(nn.Module):
             # with four axes, and to be added, the model takes it as it is: of two it would look at the new states alone
             hidden = torch.finfo(states.dtype).min * (1 - mask[:, None, None, :].to(states.dtype))
             mask = hidden.expand(-1, 1, named["input_ids"].shape[1], -1)
-        output = self.model(
-            encoder_outputs=states_of_encoder(_uncached(states, past[2].shape[2])),
-            decoder_input_ids=named["input_ids"],
-            past_key_values=_two_caches(past),
-            use_cache=True,
-            return_dict=True,
-            **({} if mask is None else {"attention_mask": mask}),
-        )
+        with masks_as_given(self.model):
+            output = self.model(
+                encoder_outputs=states_of_encoder(_uncached(states, past[2].shape[2])),
+                decoder_input_ids=named["input_ids"],
+                past_key_values=_two_caches(past),
+                use_cache=True,
+                return_dict=True,
+                **({} if mask is None else {"attention_mask": mask}),
+            )
         return (output.logits, *key_values(output.past_key_values))
 
 

@@ -53,15 +53,25 @@ def config_values(model: Any) -> dict[str, Any]:
         config = model.config.get_text_config()
     except ValueError as error:
         raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
-    vision = getattr(model.config, "vision_config", None)
-    sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
+    vision, encoder = getattr(model.config, "vision_config", None), _config_of_encoder(model)
+    looking = (model.config, vision, encoder)
+    sizes = ((key, getattr(one, key, None)) for one in looking for key in ("image_size", "num_channels"))
     of_images = {key: size for key, size in sizes if size is not None}
-    said = {**config.to_dict(), **of_images, "hidden_size": getattr(config, "hidden_size", None)}
+    width = getattr(config, "hidden_size", None)
+    widths = {"hidden_size": width, "encoder_width": getattr(encoder, "hidden_size", width)}
+    said = {**config.to_dict(), **of_images, **widths}
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
     if said.get("max_source_positions"):
         said["frames"] = 2 * said["max_source_positions"]  # two of them make a place
     return said
+
+
+def _config_of_encoder(model: Any) -> Any:
+    """Return the config of a model's encoder, where it has one that a decoder stands behind; None otherwise."""
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return None
+    return getattr(model.get_encoder(), "config", None)
 
 
 def receptive_field(config: Mapping[str, Any]) -> int:

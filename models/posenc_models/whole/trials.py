@@ -184,7 +184,12 @@ def _is_of_models(file: str) -> bool:
 
 
 def _advice(error: Exception) -> str:
-    keys = {"padding token": "pad_token_id", "set_default_language()": "default_language"}
+    keys = {
+        "padding token": "pad_token_id",
+        "set_default_language()": "default_language",
+        # words are held against the token that ends a text
+        "eq() received an invalid combination of arguments - got (NoneType)": "eos_token_id",
+    }
     return "".join(f"; give {key} in config.json" for words, key in keys.items() if words in str(error))
 
 

@@ -32,10 +32,12 @@ TAKEN = {
     "SEWForCTC": "automatic-speech-recognition",
     "DeepseekOcr2ForConditionalGeneration": "text-generation",
     "ResNetForImageClassification": "image-classification",
+    "BartForSequenceClassification": "text-classification",
+    "T5ForTokenClassification": "token-classification",
+    "LEDForQuestionAnswering": "question-answering",
     "ResNetModel": "image-feature-extraction",
 }
 BY_CONFIG = {
-    "BartForSequenceClassification": "of models with an encoder, a decoder and vocab_size .* writes text2text-gener",
     "BartModel": r"of models with an encoder, a decoder and vocab_size in config.json --model writes text2text-",
     "Wav2Vec2ForPreTraining": r"of models with conv_stride in config.json --model writes automatic-speech-",
     "BertForPreTraining": r"of models with vocab_size .* text-generation \(\.\.\.ForC.*; --task feature-extr",
