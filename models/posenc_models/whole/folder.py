@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -109,6 +110,7 @@ class ModelFolder(Checkpoint):
         quantize: what the weights of linear layers are rounded to; None for nothing.
         counts_positions: whether positions are counted from the mask, and do not go in.
         last_token: whether logits are those of the last token alone.
+        any_image_size: whether images have any size that the model takes.
     """
 
     exact: bool = True
@@ -117,6 +119,7 @@ class ModelFolder(Checkpoint):
     quantize: Quantize | None = None
     counts_positions: bool = False
     last_token: bool = False
+    any_image_size: bool = False
 
     @classmethod
     def load(
@@ -129,6 +132,7 @@ class ModelFolder(Checkpoint):
         allow_unused: bool = False,
         adapter: str | PathLike[str] | None = None,
         last_token: bool = False,
+        any_image_size: bool = False,
     ) -> Self:
         """Look at a folder: its config, and the heads of its weights.
 
@@ -140,6 +144,7 @@ class ModelFolder(Checkpoint):
             allow_unused: whether weights may lie there that nothing in the model reads.
             adapter: the folder of a LoRA that is merged into the weights.
             last_token: whether a causal language model gives the logits of the last token alone.
+            any_image_size: whether images have any size that the model takes, and not one.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
@@ -163,6 +168,10 @@ class ModelFolder(Checkpoint):
             raise ValueError(
                 f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
             )
+        if any_image_size and chosen.kind != "images":
+            raise ValueError(
+                f"--any-image-size is for models of images, and {chosen.name} gives this one others: leave it out"
+            )
         check_one_model(config, chosen)
         check_stacks(config, chosen)
         check_type(config, chosen)
@@ -177,6 +186,7 @@ class ModelFolder(Checkpoint):
             allow_unused=allow_unused,
             adapter=None if adapter is None else Path(adapter),
             last_token=last_token,
+            any_image_size=any_image_size,
             sentences=sentences,
         )
 
@@ -196,6 +206,8 @@ class ModelFolder(Checkpoint):
             # a length counts samples, of which a place of the network takes many
             edge = PLACES * receptive_field(self.config)
             return max(USUAL_LENGTH, edge)
+        if self.task.kind == "images":
+            return max(USUAL_LENGTH, *(side * 5 // 4 for side in self._usual_sides))
         positions = position_count(said) or WIDEST
         # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
         return min(max(USUAL_LENGTH, edge), positions // 2 if self.task.encoder else positions)
@@ -206,6 +218,21 @@ class ModelFolder(Checkpoint):
         if self.task.kind in ("sounds", "features", "images"):
             return None
         return position_count(self._text)
+
+    @property
+    def _usual_sides(self) -> tuple[int, ...]:
+        """The sides of images as the config says them, or the processor beside it; none where neither does."""
+        said = next(
+            (part["image_size"] for part in (self.config, self._encoder_config) if part.get("image_size")), None
+        )
+        sides = said or self.contents.image_size or ()
+        return tuple(sides) if isinstance(sides, Sequence) else (sides, sides)
+
+    @property
+    def _encoder_config(self) -> Mapping[str, Any]:
+        """What the config says of the encoder, where that is a model of another type; nothing where it is not."""
+        said = self.config.get("encoder")
+        return said if isinstance(said, Mapping) else {}
 
     @property
     def _text(self) -> Mapping[str, Any]:
@@ -302,16 +329,22 @@ class ModelFolder(Checkpoint):
     def _encoder(self, model: Any, notes: Sequence[str], of: Any = None, *, trial: bool) -> WholeModel:
         """Return a model without a cache: the whole one, or the encoder of one, which has the config."""
         from posenc_models.whole.end_tokens import EndCall, LastOfEach, notes_of_ends
+        from posenc_models.whole.image_sizes import ANY_SIDES, free_sides, stretching, with_sides
         from posenc_models.whole.modules import EncoderCall
 
         whole = model if of is None else of
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         takes = inspect.signature(model.forward).parameters
         image_size = self.contents.image_size if self.task.kind == "images" else None
+        keywords: Mapping[str, bool] = {}
+        if self.any_image_size:
+            keywords = stretching(model)
+            sides, lines = free_sides(whole, partial(model, **keywords), self._usual_sides) if trial else ANY_SIDES
+            inputs, notes = {name: with_sides(text, sides) for name, text in inputs.items()}, [*notes, *lines]
         filled = fill_ports(whole, self.dtype, inputs, takes, image_size)
         behind = self.sentences
         module: nn.Module = (
-            EncoderCall(model, list(filled), tuple(outputs.values()))
+            EncoderCall(model, list(filled), tuple(outputs.values()), keywords)
             if behind is None
             else self._with_sentences(model, list(filled), behind)
         )
@@ -321,7 +354,7 @@ class ModelFolder(Checkpoint):
 
         def call(*tensors: Tensor) -> Any:
             with quiet_transformers(), LastOfEach() if ends else nullcontext():
-                return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
+                return model(**dict(zip(filled, tensors, strict=True)), return_dict=True, **keywords)
 
         if trial:
             wanted = outputs.values() if behind is None else (behind.answer,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +27,24 @@ class EncoderCall(nn.Module):
         model: the model.
         inputs: the names of its arguments, in the order in which tensors come.
         outputs: the attributes of its output.
+        keywords: what it is called with beside tensors.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        keywords: Mapping[str, bool] | None = None,
+    ) -> None:
         super().__init__()
         self.model, self.inputs, self.outputs = model, tuple(inputs), tuple(outputs)
+        self.keywords = dict(keywords or {})
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs of a call."""
         forget_lengths(self.model)
-        output = self.model(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
+        output = self.model(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True, **self.keywords)
         return tuple(getattr(output, name) for name in self.outputs)
 
 

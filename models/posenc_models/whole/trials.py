@@ -217,4 +217,5 @@ def _size(axis: str, tokens: int) -> int:
     least = re.search(r">= (\d+)", axis)
     names = re.findall(r"\w+", axis.partition(":")[0].partition(" ")[0])
     size = sum(tokens if name == "seq" else OTHERS for name in names)
-    return max(size, int(least[1])) if least else size
+    step = re.search(r"% (\d+)", axis)
+    return max(size, int(least[1]) if least else 0, int(step[1]) if step else 0)
