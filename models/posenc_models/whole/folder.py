@@ -169,9 +169,7 @@ class ModelFolder(Checkpoint):
                 f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
             )
         if any_image_size and chosen.kind != "images":
-            raise ValueError(
-                f"--any-image-size is for models of images, and {chosen.name} gives this one others: leave it out"
-            )
+            raise ValueError(f"--any-image-size is for models of images, and {chosen.name} has none: leave it out")
         check_one_model(config, chosen)
         check_stacks(config, chosen)
         check_type(config, chosen)
@@ -207,7 +205,7 @@ class ModelFolder(Checkpoint):
             edge = PLACES * receptive_field(self.config)
             return max(USUAL_LENGTH, edge)
         if self.task.kind == "images":
-            return max(USUAL_LENGTH, *(side * 5 // 4 for side in self._usual_sides))
+            return max((USUAL_LENGTH, *(side * 5 // 4 for side in self._usual_sides)))
         positions = position_count(said) or WIDEST
         # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
         return min(max(USUAL_LENGTH, edge), positions // 2 if self.task.encoder else positions)
@@ -222,10 +220,8 @@ class ModelFolder(Checkpoint):
     @property
     def _usual_sides(self) -> tuple[int, ...]:
         """The sides of images as the config says them, or the processor beside it; none where neither does."""
-        said = next(
-            (part["image_size"] for part in (self.config, self._encoder_config) if part.get("image_size")), None
-        )
-        sides = said or self.contents.image_size or ()
+        said = (part.get("image_size") for part in (self.config, self._encoder_config))
+        sides = next(filter(None, said), None) or self.contents.image_size or ()
         return tuple(sides) if isinstance(sides, Sequence) else (sides, sides)
 
     @property
