@@ -168,8 +168,11 @@ class ModelFolder(Checkpoint):
             raise ValueError(
                 f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
             )
-        if any_image_size and chosen.kind != "images":
-            raise ValueError(f"--any-image-size is for models of images, and {chosen.name} has none: leave it out")
+        if any_image_size and (chosen.encoder or chosen.kind != "images"):
+            raise ValueError(
+                f"--any-image-size is for models that answer to an image in one call, and {chosen.name} is for others: "
+                "leave it out"
+            )
         check_one_model(config, chosen)
         check_stacks(config, chosen)
         check_type(config, chosen)
@@ -204,7 +207,7 @@ class ModelFolder(Checkpoint):
             # a length counts samples, of which a place of the network takes many
             edge = PLACES * receptive_field(self.config)
             return max(USUAL_LENGTH, edge)
-        if self.task.kind == "images":
+        if self.any_image_size:
             return max((USUAL_LENGTH, *(side * 5 // 4 for side in self._usual_sides)))
         positions = position_count(said) or WIDEST
         # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
@@ -220,15 +223,8 @@ class ModelFolder(Checkpoint):
     @property
     def _usual_sides(self) -> tuple[int, ...]:
         """The sides of images as the config says them, or the processor beside it; none where neither does."""
-        said = (part.get("image_size") for part in (self.config, self._encoder_config))
-        sides = next(filter(None, said), None) or self.contents.image_size or ()
+        sides = self.config.get("image_size") or self.contents.image_size or ()
         return tuple(sides) if isinstance(sides, Sequence) else (sides, sides)
-
-    @property
-    def _encoder_config(self) -> Mapping[str, Any]:
-        """What the config says of the encoder, where that is a model of another type; nothing where it is not."""
-        said = self.config.get("encoder")
-        return said if isinstance(said, Mapping) else {}
 
     @property
     def _text(self) -> Mapping[str, Any]:

@@ -16,6 +16,8 @@ from posenc_models.whole.tasks import X_VECTOR, architecture_of, positions_of_to
 
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "max_target_positions")
 """Keys that say how many positions a model has."""
+LOOKING = ("vision_config", "backbone_config")
+"""Keys of the config of what looks at images, where others stand beside it."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
 """What ports are described by where a config does not say it."""
 
@@ -53,8 +55,8 @@ def config_values(model: Any) -> dict[str, Any]:
         config = model.config.get_text_config()
     except ValueError as error:
         raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
-    vision, encoder = getattr(model.config, "vision_config", None), _config_of_encoder(model)
-    looking = (model.config, vision, encoder)
+    encoder = _config_of_encoder(model)
+    looking = (model.config, *(getattr(model.config, key, None) for key in LOOKING), encoder)
     sizes = ((key, getattr(one, key, None)) for one in looking for key in ("image_size", "num_channels"))
     of_images = {key: size for key, size in sizes if size is not None}
     width = getattr(config, "hidden_size", None)

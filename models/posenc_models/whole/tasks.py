@@ -29,6 +29,7 @@ ENCODED = {
 }
 """What goes into a decoder that an encoder belongs to: of `cached` states it has the keys and values already."""
 IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}]"}
+VIDEOS = {"pixel_values": "float32[batch_size, {num_frames}, {num_channels}, {height}, {width}]"}
 FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
 """What goes into a model that looks at features of a sound as at an image: the one or the other."""
@@ -288,6 +289,29 @@ _ALL = (
         ("ForImageSuperResolution",),
         IMAGES,
         {"reconstruction": "reconstruction"},
+        kind="images",
+    ),
+    Task(
+        "video-classification",
+        "AutoModelForVideoClassification",
+        ("ForVideoClassification",),
+        VIDEOS,
+        kind="images",
+    ),
+    Task(
+        "keypoint-detection",
+        "AutoModelForPoseEstimation",
+        ("ForPoseEstimation",),
+        IMAGES,
+        {"heatmaps": "heatmaps"},
+        kind="images",
+    ),
+    Task(
+        "image-segmentation",
+        "AutoModelForUniversalSegmentation",
+        ("ForUniversalSegmentation", "ForInstanceSegmentation"),
+        IMAGES,
+        {name: name for name in ("class_queries_logits", "masks_queries_logits")},
         kind="images",
     ),
     Task("image-classification", "AutoModelForImageClassification", (IMAGE_CLASSIFICATION,), IMAGES, kind="images"),

@@ -9,7 +9,6 @@ import onnxruntime
 import pytest
 import torch
 
-import posenc_export
 from helpers.image_writers import saved_writer
 from helpers.model_folders import IMAGES, PICTURES, Small, saved
 from helpers.shared import Cli, Once, one_of_each
@@ -126,20 +125,8 @@ def test_the_file_answers_at_sizes_that_were_never_traced(once: Once, cli: Cli, 
     with torch.no_grad():
         expected = whole.module(torch.from_numpy(pixels))
     for array, tensor in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(array, tensor, atol=2e-5)
-
-
-@pytest.mark.exhaustive  # it is exported
-def test_a_model_that_writes_about_an_image_looks_at_any_size(once: Once, tmp_path: Path) -> None:
-    folder = saved_writer(once, "ViT and BERT")
-    settings: Any = {"max_len": 24, "formats": ["onnx"], "runtimes": ["ort-cpu"], "proof": "quick"}
-    source = ModelFolder.load(folder, any_image_size=True)
-    assert posenc_export.export(source, to=tmp_path / "out", **settings).passed
-    whole: Any = source.build().module
-    pixels = np.random.default_rng(0).normal(size=(2, 3, 20, 24)).astype(np.float32)
-    given: Any = {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False, STRETCHED: True}
-    expected = whole.model.generate(torch.from_numpy(pixels), **given)[:, -8:].tolist()
-    assert posenc_export.load(tmp_path / "out").generate(pixels, 8) == expected
+        # a sum of numbers of this size is rounded to so much: depths are up to 80
+        np.testing.assert_allclose(array, tensor, atol=1e-5 * max(1.0, float(tensor.abs().max())))
 
 
 def test_a_model_of_one_size_says_which(tmp_path: Path) -> None:
@@ -152,8 +139,11 @@ def test_a_model_of_one_size_says_which(tmp_path: Path) -> None:
 
 
 def test_it_is_for_models_of_images(once: Once, cli: Cli) -> None:
-    with pytest.raises(ValueError, match=r"^--any-image-size is for models of images, and fill-mask .*: leave it out$"):
-        ModelFolder.load(saved(once, "bert"), any_image_size=True)
+    for folder, task in ((saved(once, "bert"), "fill-mask"), (saved_writer(once, "TrOCR"), "image-to-text")):
+        with pytest.raises(
+            ValueError, match=rf"^--any-image-size is for models that .*, and {task} is for others: leave"
+        ):
+            ModelFolder.load(folder, any_image_size=True)
     refused = cli("export", "rope", "--any-image-size")
     assert refused.exit_code == 2
     assert "--any-image-size is for a whole model of images: give --model with it" in refused.output
