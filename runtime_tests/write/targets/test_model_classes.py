@@ -35,13 +35,15 @@ TAKEN = {
     "BartForSequenceClassification": "text-classification",
     "T5ForTokenClassification": "token-classification",
     "LEDForQuestionAnswering": "question-answering",
+    "VitPoseForPoseEstimation": "keypoint-detection",
+    "VideoMAEForVideoClassification": "video-classification",
     "ResNetModel": "image-feature-extraction",
 }
 BY_CONFIG = {
     "BartModel": r"of models with an encoder, a decoder and vocab_size in config.json --model writes text2text-",
     "Wav2Vec2ForPreTraining": r"of models with conv_stride in config.json --model writes automatic-speech-",
     "BertForPreTraining": r"of models with vocab_size .* text-generation \(\.\.\.ForC.*; --task feature-extr",
-    "VitPoseForPoseEstimation": "of models that look at pixel_values --model writes object-detection",
+    "SuperPointForKeypointDetection": "of models that look at pixel_values --model writes object-detection",
     "Blip2ForImageTextRetrieval": r"zero-shot-image-cl.* \(\.\.\.Model\), text-generation \(\.\.\.ForConditional.*\)$",
     "SamModel": r"is several models in one \(vision_config, .*mask_decoder_config.*\): --model takes models of one",
     "Gemma3Model": "of texts and images --model writes the types that AutoModelForZeroShotImageClassification has",
