@@ -45,6 +45,7 @@ from posenc_models.whole.tasks import (
     SENTENCE_SIMILARITY,
     TASKS,
     TEXT,
+    Task,
     positions_of_token,
     task_of,
 )
@@ -164,15 +165,7 @@ class ModelFolder(Checkpoint):
             chosen = sentences.task(TASKS[SENTENCE_SIMILARITY][0])
         else:
             chosen = task_of(task, config) if task else task_of_architecture(contents.path, config)
-        if last_token and (chosen.encoder or not chosen.cache):
-            raise ValueError(
-                f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
-            )
-        if any_image_size and (chosen.encoder or chosen.kind != "images"):
-            raise ValueError(
-                f"--any-image-size is for models that answer to an image in one call, and {chosen.name} is for others: "
-                "leave it out"
-            )
+        _check_fits(chosen, last_token=last_token, any_image_size=any_image_size)
         check_one_model(config, chosen)
         check_stacks(config, chosen)
         check_type(config, chosen)
@@ -431,6 +424,17 @@ class ModelFolder(Checkpoint):
             said,
             max(generates, 0),
             (_begin(model),) if two else (),
+        )
+
+
+def _check_fits(task: Task, *, last_token: bool, any_image_size: bool) -> None:
+    """Raise ValueError where an option is for models of other tasks."""
+    if last_token and (task.encoder or not task.cache):
+        raise ValueError(f"--last-logits is for decoders that read a prompt, and {task.name} has none: leave it out")
+    if any_image_size and (task.encoder or task.kind != "images"):
+        raise ValueError(
+            f"--any-image-size is for models that answer to an image in one call, and {task.name} is for others: "
+            "leave it out"
         )
 
 
