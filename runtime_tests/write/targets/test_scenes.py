@@ -268,7 +268,7 @@ def test_a_tower_whose_patches_have_a_time_too_keeps_its_own_angles(once: Once) 
     with torch.no_grad():
         expected = torch.cat(list(own.get_image_features(pixels, image_grid_thw=grids, return_dict=True).pooler_output))
         (rows,) = tower.module(pixels, grids)
-    torch.testing.assert_close(rows, expected, atol=1e-4 * expected.abs().max(), rtol=0)
+    torch.testing.assert_close(rows, expected, atol=1e-4 * float(expected.abs().max()), rtol=0)
 
 
 def test_a_replacement_with_other_angles_is_refused(
@@ -279,9 +279,8 @@ def test_a_replacement_with_other_angles_is_refused(
 
     real = PatchCosSin.forward
     monkeypatch.setattr(PatchCosSin, "forward", lambda self, x, places: real(self, x, places.flip(-1)))
-    monkeypatch.setattr(
-        "posenc_models.replacing.patches.fitting", lambda original, candidates, at: candidates[0].module
-    )
+    first = lambda original, candidates, at: candidates[0].module  # noqa: E731
+    monkeypatch.setattr("posenc_models.replacing.patches.fitting", first)
     result = cli("export", "--model", saved_scene(once, "qwen2_5_vl"), "--task", TASK, "-o", tmp_path / "b")
     assert result.exit_code == 2
     assert "logits are off by" in result.output
