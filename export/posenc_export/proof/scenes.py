@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc.picture_places import PicturePlaces
 from posenc.ports import Array, Feeds, Frames, Grids, Port, Prompt, fixed
-from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports
+from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.proof.callees import Callee, numbers_from
 
@@ -57,7 +57,7 @@ class SceneGraphs:
         own = [
             port for port in self.decoder.inputs if port.name not in inside and not port.name.startswith(LAYER_FEATURES)
         ]
-        deltas = memory_ports(self.positions.inputs) if self.positions else []
+        deltas = text_ports(self.positions.inputs) if self.positions else []
         return (*self.words.inputs, *self.tower.inputs, *deltas, *own)
 
     @property
@@ -98,7 +98,8 @@ class SceneGraphs:
             for port in self.decoder.inputs
             if port.name.startswith(LAYER_FEATURES)
         }
-        given = {**feeds, **added, EMBEDDINGS: embeddings, TYPES: (is_place & self.places.types).astype(np.int64)}
+        types = is_place if self.places.types else np.full(ids.shape, mask.shape[1] > ids.shape[1])
+        given = {**feeds, **added, EMBEDDINGS: embeddings, TYPES: types.astype(np.int64)}
         remembered: dict[str, Array] = {}
         if self.positions is not None:
             positions, deltas = self._positions(self.positions, feeds, pictures)

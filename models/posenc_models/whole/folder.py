@@ -225,8 +225,10 @@ class ModelFolder(Checkpoint):
         """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees."""
         if self.part:
             return ()
-        parts = (TOWER_FILE, WORDS_FILE) if self.task.sees else (ENCODER_FILE,) if self.task.encoder else ()
-        return tuple(replace(self, part=part) for part in parts)
+        if self.task.sees:
+            # a table of words has no linear layer
+            return replace(self, part=TOWER_FILE), replace(self, part=WORDS_FILE, quantize=None)
+        return (replace(self, part=ENCODER_FILE),) if self.task.encoder else ()
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
         """Return how the model counts the positions of images and videos, and its own function; None if it has no such.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import posenc_export
+from helpers.model_folders import refused_without_torch
 from helpers.own_generation import own_tokens, pictures_for
 from helpers.scene_folders import IMAGE, SCENES, TASK, saved_scene
 from helpers.shared import Cli, Once
@@ -88,6 +89,37 @@ def test_a_fused_decoder_lies_beside_graphs_that_have_no_cache(
         images = pictures_for(plain, one) or None
         expected = [list(row[:24]) for row in one.tokens]
         assert fused.generate([list(prompt) for prompt in one.prompts], 24, images=images) == expected
+
+
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+def test_a_text_with_pictures_goes_back_to_its_beginning_alone(bundle: Path) -> None:
+    """Positions behind a picture follow from its grid, of which the first tokens do not know."""
+    model, (first, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    text = model.begin()
+    logits = text.read(first.prompts[0], images=pictures_for(model, first))
+    with pytest.raises(ValueError, match="pictures were read, and positions of the first 3 tokens alone are not kept"):
+        text.rewind(3)
+    text.rewind(0)
+    np.testing.assert_array_equal(text.read(first.prompts[0], images=pictures_for(model, first)), logits)
+    plain = model.begin()
+    read = plain.read([9, 10, 11])
+    plain.rewind(2)
+    np.testing.assert_allclose(plain.read([11])[-1], read[-1], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--cpp",), "--cpp writes no class for image-text-to-text"),
+        (("--runtime-config", "genai"), "--runtime-config genai is for text-generation with a cache"),
+    ],
+)
+def test_what_is_not_written_for_models_that_see_is_refused_at_once(
+    once: Once, tmp_path: Path, option: tuple[str, ...], words: str
+) -> None:
+    folder = saved_scene(once, "gemma3")
+    line = refused_without_torch("--model", str(folder), "--task", TASK, *option, "-o", str(tmp_path / "b"))
+    assert words in line
 
 
 Change = Callable[[SceneGraphs], SceneGraphs]
