@@ -79,6 +79,8 @@ class SceneDecoder(DecoderCall):
     def __init__(self, model: Any, inputs: Sequence[str], layers: int, **choices: Any) -> None:
         super().__init__(model, inputs, **choices)
         self.text, self.layers = model.get_decoder(), layers
+        # while it is traced, torch.export puts another class around it at every look
+        self.kind: Any = type(self.text)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return what any decoder does."""
@@ -86,8 +88,7 @@ class SceneDecoder(DecoderCall):
         added, others = tensors[place : place + self.layers], (*tensors[:place], *tensors[place + self.layers :])
         if not added:
             return super().forward(*others)
-        kind: Any = type(self.text)
-        own = kind.forward
+        own = self.kind.forward
 
         def adding(text: Any, *args: Any, **named: Any) -> Any:
             """Call the text model with the vectors, which each layer takes from a list."""
@@ -97,7 +98,7 @@ class SceneDecoder(DecoderCall):
             """Return hidden states and the vectors of pictures added up: for words these are zeros."""
             return hidden + vectors
 
-        with replaced(kind, "forward", adding), replaced(kind, ADDS, sums):
+        with replaced(self.kind, "forward", adding), replaced(self.kind, ADDS, sums):
             return super().forward(*others)
 
 
