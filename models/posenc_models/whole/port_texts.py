@@ -18,6 +18,8 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "
 """Keys that say how many positions a model has."""
 CHANNELS = ("in_channels", "in_chans", "num_channels")
 """Keys of the channels of pixels."""
+OF_SOUNDS = (("num_mel_bins",), ("max_source_positions", "max_position_embeddings"))
+"""Keys of the bins of a spectrum, and of the places that its frames make, two of them one."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
 """What ports are described by where a config does not say it."""
 
@@ -59,7 +61,8 @@ def config_values(model: Any) -> dict[str, Any]:
     sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
     of_images = {key: size for key, size in sizes if size is not None}
     of_patches = {} if vision is None else numbers_of_patches(model.config)
-    said = {**config.to_dict(), **of_patches, **of_images, "hidden_size": getattr(config, "hidden_size", None)}
+    of_sounds = numbers_of_sounds(model.config)
+    said = {**config.to_dict(), **of_patches, **of_images, **of_sounds, "hidden_size": getattr(config, "hidden_size", None)}
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
     if said.get("max_source_positions"):
@@ -85,6 +88,15 @@ def numbers_of_patches(config: Any) -> dict[str, int]:
         # the whole image is a tile, too
         said["tiles"] = 1 + max((height // size) * (width // size) for height, width in points)
     return said
+
+
+def numbers_of_sounds(config: Any) -> dict[str, int]:
+    """Return what texts of ports say of the spectra of sounds, if a config is of them among others: bins and frames."""
+    audio = getattr(config, "audio_config", None)
+    bins, places = (
+        next((size for key in keys if isinstance(size := getattr(audio, key, None), int)), None) for keys in OF_SOUNDS
+    )
+    return {} if bins is None or places is None else {"num_mel_bins": bins, "frames": 2 * places}
 
 
 def receptive_field(config: Mapping[str, Any]) -> int:

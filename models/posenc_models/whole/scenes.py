@@ -1,8 +1,8 @@
-"""Models that see, as several graphs: a tower of pictures, a table of words, and the decoder that reads both.
+"""Models that see or hear, as several graphs: a tower of pictures, a table of words, and the decoder that reads both.
 
 The tower gives embeddings, as many rows for a picture as its prompt has places for it. A place is a token of the id
 that the config calls `image_token_id`; its embedding is replaced. transformers' own `get_image_features` is the tower,
-with what brings its vectors to the decoder's width.
+with what brings its vectors to the decoder's width. Spectra of sounds are pictures, too: a `Sense` says what differs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
-from posenc.picture_places import PicturePlaces
+from posenc.picture_places import SIGHT, PicturePlaces, Sense
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.modules import TYPES, DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, PICTURES
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES
 from posenc_models.whole.trials import axes_in, failure_line
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
@@ -33,8 +33,7 @@ MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
 """What texts of ports say of sizes."""
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
-FEATURES_OF = "get_image_features"
-"""The method of transformers that makes embeddings of pictures."""
+TEXT_ALONE = "; --task text-generation writes its text alone"
 PROCESSED_TYPES = "return_mm_token_type_ids"
 """The attribute of a processor's class that says whether the tokens of pictures have a type of their own."""
 
@@ -44,16 +43,17 @@ class Tower(nn.Module):
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         inputs: the names of what its tower takes, in the order in which tensors come.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, sense: Sense, inputs: Sequence[str]) -> None:
         super().__init__()
-        self.model, self.inputs = model, tuple(inputs)
+        self.model, self.sense, self.inputs = model, sense, tuple(inputs)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
-        features: Any = getattr(self.model, FEATURES_OF)
+        features: Any = getattr(self.model, self.sense.method)
         with traceable_towers():
             found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
         return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
@@ -113,23 +113,23 @@ class Words(nn.Module):
         return embeddings
 
 
-def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
+def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
     """Return what goes into the tower of a model, by its names: the rest of the text of each port.
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         fill: fills such texts with what the config says.
 
     Raises ValueError, in one line, where the model has no tower that can be called alone, or fails in each call.
     """
-    method = getattr(model, FEATURES_OF, None)
-    if method is None:
-        raise ValueError(f"{type(model).__name__} is not exported with its images: it has no {FEATURES_OF}")
-    takes = inspect.signature(method).parameters
-    needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model)
-    why = f"its {FEATURES_OF} takes {', '.join(takes)}"
+    takes = _taken(model, sense)
+    if not takes:
+        raise _refused(model, sense, f"it has no {sense.method}")
+    needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model, sense)
+    why = f"its {sense.method} takes {', '.join(takes)}"
     # first what has all that is needed, and little else
-    fitting = [ports for ports in PICTURES if set(ports) <= set(takes)]
+    fitting = [ports for ports in OF_SENSES[sense] if set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
@@ -137,44 +137,58 @@ def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]
             why = str(error).partition(": ")[2]
             continue
         try:
-            rows_of_small(model, filled)
+            rows_of_small(model, sense, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
             why = failure_line(model, error, list(ports), cached=False).partition(": ")[2]
             continue
         return filled
-    raise ValueError(f"{type(model).__name__} is not exported with its images: {why}")
+    raise _refused(model, sense, why)
 
 
-def _taken_by_tower(model: Any) -> set[str]:
+def _refused(model: Any, sense: Sense, why: str) -> ValueError:
+    """Return the error, in one line, of a model that is not exported with its pictures."""
+    return ValueError(f"{type(model).__name__} is not exported with its {sense.given}: {why}{TEXT_ALONE}")
+
+
+def _taken(model: Any, sense: Sense) -> Mapping[str, inspect.Parameter]:
+    """Return what the method takes that makes embeddings: a head may hand on all that comes; nothing without one."""
+    methods = [getattr(one, sense.method, None) for one in (model, model.base_model)]
+    found = [inspect.signature(method).parameters for method in methods if method is not None]
+    is_open = inspect.Parameter.VAR_POSITIONAL
+    return next((takes for takes in found if not any(one.kind is is_open for one in takes.values())), {})
+
+
+def _taken_by_tower(model: Any, sense: Sense) -> set[str]:
     """Return the names of what the tower itself takes: some are handed to it, whatever it is."""
-    tower = model.get_encoder(modality="image")
+    tower = model.get_encoder(modality=sense.modality)
     return set() if tower in (None, model) else set(inspect.signature(tower.forward).parameters)
 
 
-def rows_of_small(model: Any, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
+def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
     """Return what the tower of a model makes of a small picture; it raises what it likes."""
     with torch.no_grad():
-        return Tower(model, list(ports))(*small_pictures(ports, next(model.parameters()).dtype).values())
+        return Tower(model, sense, list(ports))(*small_pictures(ports, next(model.parameters()).dtype).values())
 
 
-def layer_features(model: Any, ports: Mapping[str, str]) -> tuple[str, ...]:
+def layer_features(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of what a tower gives for layers of the decoder, as ports have them; nothing for most.
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         ports: what goes into its tower: the rest of the text of each port.
     """
-    found = len(rows_of_small(model, ports)) - 1
+    found = len(rows_of_small(model, sense, ports)) - 1
     return tuple(LAYER_FEATURES.format(layer=layer) for layer in range(found))
 
 
-def places_of(model: Any) -> PicturePlaces:
+def places_of(model: Any, sense: Sense) -> PicturePlaces:
     """Return which tokens are places of pictures; raise ValueError, in one line, where the config does not say it."""
-    said = getattr(model.config, "image_token_id", None)
+    said = getattr(model.config, sense.key, None)
     if not isinstance(said, int):
-        raise ValueError(f"{type(model).__name__} is not exported with its images: its config says no image_token_id")
-    takes = TYPES in inspect.signature(model.forward).parameters
-    return PicturePlaces(image=said, types=takes and _has_types(model.config))
+        raise _refused(model, sense, f"its config says no {sense.key}")
+    takes = sense is SIGHT and TYPES in inspect.signature(model.forward).parameters
+    return PicturePlaces(token=said, types=takes and _has_types(model.config), sense=sense)
 
 
 def _has_types(config: Any) -> bool:
@@ -187,23 +201,24 @@ def _has_types(config: Any) -> bool:
     return bool(getattr(processor, PROCESSED_TYPES, False))
 
 
-def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | None = None) -> None:
+def check_scene(model: Any, sense: Sense, ports: Mapping[str, str], positions: Positions | None = None) -> None:
     """Raise ValueError, in one line, where a decoder with embeddings of pictures says other than the whole model.
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         ports: what goes into its tower: the rest of the text of each port.
         positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
     """
-    places, pictures = places_of(model), small_pictures(ports, next(model.parameters()).dtype)
+    places, pictures = places_of(model, sense), small_pictures(ports, next(model.parameters()).dtype)
     takes = inspect.signature(model.forward).parameters
     with torch.no_grad():
         try:
-            rows, *layers = Tower(model, list(ports))(*pictures.values())
-            ids = torch.tensor([[*_text(model, places), *[places.image] * len(rows), *_text(model, places)]])
-            is_picture = (ids == places.image).long()
+            rows, *layers = Tower(model, sense, list(ports))(*pictures.values())
+            ids = torch.tensor([[*_text(model, places), *[places.token] * len(rows), *_text(model, places)]])
+            is_picture = (ids == places.token).long()
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
-            types = {MODAL_TYPES: is_picture, TYPES: is_picture * places.types}
+            types = {MODAL_TYPES: is_picture * (sense is SIGHT), TYPES: is_picture * places.types}
             whole = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
         except Exception as error:  # a model of a stranger's config raises what comes
             raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
@@ -219,16 +234,14 @@ def check_scene(model: Any, ports: Mapping[str, str], positions: Positions | Non
         (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
     off = (logits - whole).abs().max() / whole.abs().max()
     if not off <= ROUNDINGS * torch.finfo(whole.dtype).eps:
-        raise ValueError(
-            f"{type(model).__name__} is not exported with its images: its decoder reads more of a picture than "
-            f"embeddings (logits are off by {off:.1e} of the largest); --task text-generation writes its text alone"
-        )
+        words = f"its decoder reads more of a {sense.picture} than embeddings"
+        raise _refused(model, sense, f"{words} (logits are off by {off:.1e} of the largest)")
 
 
 def _text(model: Any, places: PicturePlaces) -> list[int]:
     """Return a few ids of text: none that the config has a name for."""
     said = model.config.to_dict()
-    named = {places.image, *(said[key] for key in said if key.endswith(("_token_id", "_token_index")))}
+    named = {places.token, *(said[key] for key in said if key.endswith(("_token_id", "_token_index")))}
     return [id_ for id_ in range(model.config.get_text_config().vocab_size) if id_ not in named][:LETTERS]
 
 
@@ -247,6 +260,8 @@ def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Te
             is_whole = text.startswith("int")
             drawn = torch.randn(shape, generator=random)
             pictures[name] = torch.ones(shape, dtype=torch.int64) if is_whole else drawn.to(dtype)
+            if text.endswith(" mask"):  # padding that must be left out
+                pictures[name][:, shape[1] // 2 :] = 0
     return pictures
 
 
