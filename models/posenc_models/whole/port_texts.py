@@ -62,7 +62,13 @@ def config_values(model: Any) -> dict[str, Any]:
     of_images = {key: size for key, size in sizes if size is not None}
     of_patches = {} if vision is None else numbers_of_patches(model.config)
     of_sounds = numbers_of_sounds(model.config)
-    said = {**config.to_dict(), **of_patches, **of_images, **of_sounds, "hidden_size": getattr(config, "hidden_size", None)}
+    said = {
+        **config.to_dict(),
+        **of_patches,
+        **of_images,
+        **of_sounds,
+        "hidden_size": getattr(config, "hidden_size", None),
+    }
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
     if said.get("max_source_positions"):
