@@ -19,6 +19,14 @@ SPECTRUM: Mapping[str, Any] = {
     "num_attention_heads": 2,
     "max_source_positions": 16,
 }
+OF_QWEN: Mapping[str, Any] = {
+    "num_mel_bins": 8,
+    "d_model": 16,
+    "encoder_ffn_dim": 32,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "max_source_positions": 16,
+}
 HEARING: Mapping[str, Small] = {
     small.kind: small
     for small in (
@@ -33,6 +41,16 @@ HEARING: Mapping[str, Small] = {
             "audioflamingo3",
             SEQ2SEQ,
             {"text_config": {**GROUPED, "model_type": "qwen2"}, "audio_config": SPECTRUM, "audio_token_id": SOUND},
+        ),
+        Small(
+            "Qwen2-Audio",
+            "qwen2_audio",
+            MULTIMODAL,
+            {
+                "text_config": {**GROUPED, "model_type": "qwen2"},
+                "audio_config": OF_QWEN,
+                "audio_token_index": SOUND,
+            },
         ),
         Small(
             "GLM-ASR",

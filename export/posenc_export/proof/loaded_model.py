@@ -150,7 +150,7 @@ class LoadedModel:
         return Text(self, callee, 0, empty_caches(callee.inputs, 1))
 
     def _callee(self) -> Callee:
-        """Return the graph with buffers of its own, as each text needs them; of a model that sees or hears, all graphs."""
+        """Return the graph with buffers of its own, as each text needs them; all of one that sees or hears."""
         call = Runner(self.call.begin(), self.inputs, ()).run if isinstance(self.call, CachesInPlace) else self.call
         decoder = Callee(call, self.inputs)
         return decoder if self.scene is None else replace(self.scene, decoder=decoder).callee()

@@ -1,4 +1,4 @@
-"""A model that sees or hears, called as one: its tower, its words, its positions and its decoder, by what each gives and takes.
+"""A model that sees or hears, called as one: its tower, its words, its positions and its decoder.
 
 The graphs are called in the order in which an application calls them. Ids become embeddings; in the places of pictures
 these are what the tower makes; positions are counted over both; the decoder reads all of it. What comes out takes ids
@@ -192,7 +192,7 @@ def _of_pictures(port: Port, pictures: Sequence[Picture], of_grids: bool) -> Arr
         return np.array([picture[1:] for picture in pictures], np.int64)
     if _is_of_frames(port):
         ends = np.array([picture[1:] for picture in pictures], np.int64)
-        return (np.arange(port.axes[1].size) < ends).astype(np.int64)
+        return (np.arange(port.axes[1].size or 0) < ends).astype(np.int64)
     if of_grids:
         # each patch is made from the picture's number and its own
         patches = [1009 * seed + patch for seed, *grid in pictures for patch in range(int(np.prod(grid)))]

@@ -19,6 +19,7 @@ from posenc.libraries import replaced
 from posenc.picture_places import SIGHT, PicturePlaces, Sense
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
+from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import TYPES, DecoderCall
 from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES
 from posenc_models.whole.trials import axes_in, failure_line
@@ -53,7 +54,9 @@ class Tower(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
-        features: Any = getattr(self.model, self.sense.method)
+        features = getattr(self.model, self.sense.method, None)
+        if features is None:
+            features = inner_features(self.model, places_of(self.model, self.sense).token)
         with traceable_towers():
             found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
         return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
@@ -151,9 +154,14 @@ def _refused(model: Any, sense: Sense, why: str) -> ValueError:
 
 
 def _taken(model: Any, sense: Sense) -> Mapping[str, inspect.Parameter]:
-    """Return what the method takes that makes embeddings: a head may hand on all that comes; nothing without one."""
+    """Return what makes embeddings takes: a method, or `forward` itself; nothing if both take no pictures.
+
+    The method of a head may hand on all that comes, and the head's `forward`, too.
+    """
     methods = [getattr(one, sense.method, None) for one in (model, model.base_model)]
     found = [inspect.signature(method).parameters for method in methods if method is not None]
+    if not found and next(iter(OF_SENSES[sense][0])) in (forward := inspect.signature(model.forward).parameters):
+        return forward
     is_open = inspect.Parameter.VAR_POSITIONAL
     return next((takes for takes in found if not any(one.kind is is_open for one in takes.values())), {})
 
@@ -167,7 +175,9 @@ def _taken_by_tower(model: Any, sense: Sense) -> set[str]:
 def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
     """Return what the tower of a model makes of a small picture; it raises what it likes."""
     with torch.no_grad():
-        return Tower(model, sense, list(ports))(*small_pictures(ports, next(model.parameters()).dtype).values())
+        pictures = small_pictures(ports, next(model.parameters()).dtype).values()
+        rows: tuple[Tensor, ...] = Tower(model, sense, list(ports))(*pictures)
+    return rows
 
 
 def layer_features(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ PICTURES: tuple[Mapping[str, str], ...] = (
 SPECTRUM = {"input_features": "float32[sounds:batch, {num_mel_bins}, {frames}]"}
 SPECTRA_OF_SCENES: tuple[Mapping[str, str], ...] = (
     {**SPECTRUM, "input_features_mask": "int64[sounds:batch, {frames}] mask"},
+    {**SPECTRUM, "feature_attention_mask": "int64[sounds:batch, {frames}] mask"},
     SPECTRUM,
 )
 """What goes into the tower of a model that hears, likewise."""

@@ -24,8 +24,8 @@ from posenc_export.proof.loaded_model import LoadedModel
 from posenc_export.proof.scenes import pictures_of
 from posenc_models import ModelFolder
 
-QUICK = ("voxtral", "audioflamingo3")
-"""Sounds of one length, and sounds of any, whose rows depend on what a mask says."""
+QUICK = ("voxtral", "audioflamingo3", "qwen2_audio")
+"""Sounds of one length, sounds of any, by a mask, and embeddings that `forward` makes within itself."""
 KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.exhaustive) for kind in HEARING]
 
 
