@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
-from posenc.picture_places import SIGHT, PicturePlaces, Sense
+from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import TYPES, DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
@@ -130,22 +130,24 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
     if not takes:
         raise _refused(model, sense, f"it has no {sense.method}")
     needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model, sense)
-    why = f"its {sense.method} takes {', '.join(takes)}"
+    if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
+        raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
+    reasons = []
     # first what has all that is needed, and little else
     fitting = [ports for ports in OF_SENSES[sense] if set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
         except ValueError as error:
-            why = str(error).partition(": ")[2]
+            reasons.append(str(error).partition(": ")[2])
             continue
         try:
             rows_of_small(model, sense, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
-            why = failure_line(model, error, list(ports), cached=False).partition(": ")[2]
+            reasons.append(failure_line(model, error, list(ports), cached=False).partition(": ")[2])
             continue
         return filled
-    raise _refused(model, sense, why)
+    raise _refused(model, sense, next(iter(reasons), f"its {sense.method} takes {', '.join(takes)}"))
 
 
 def _refused(model: Any, sense: Sense, why: str) -> ValueError:
