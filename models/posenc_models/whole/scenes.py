@@ -129,12 +129,13 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
     takes = _taken(model, sense)
     if not takes:
         raise _refused(model, sense, f"it has no {sense.method}")
-    needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model, sense)
+    asked = {name for name, one in takes.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD}
+    needed = asked | _taken_by_tower(model, sense)
     if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
         raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
     reasons = []
     # first what has all that is needed, and little else
-    fitting = [ports for ports in OF_SENSES[sense] if set(ports) <= set(takes)]
+    fitting = [ports for ports in OF_SENSES[sense] if asked <= set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
@@ -253,7 +254,9 @@ def check_scene(model: Any, sense: Sense, ports: Mapping[str, str], positions: P
 def _text(model: Any, places: PicturePlaces) -> list[int]:
     """Return a few ids of text: none that the config has a name for."""
     said = model.config.to_dict()
-    named = {places.token, *(said[key] for key in said if key.endswith(("_token_id", "_token_index")))}
+    ids = [said[key] for key in said if key.endswith(("_token_id", "_token_index"))]
+    # several may end a text
+    named = {places.token, *(one for id_ in ids for one in (id_ if isinstance(id_, list) else [id_]))}
     return [id_ for id_ in range(model.config.get_text_config().vocab_size) if id_ not in named][:LETTERS]
 
 
