@@ -67,7 +67,39 @@ HEARING: Mapping[str, Small] = {
 }
 """The models, by their types: sounds of one length, and sounds whose masks say which frames are there."""
 
+TEXT_ALONE: Mapping[str, Small] = {
+    small.kind: small
+    for small in (
+        Small(
+            "Qwen3-ASR",
+            "qwen3_asr",
+            MULTIMODAL,
+            {
+                "text_config": {**GROUPED, "model_type": "qwen3"},
+                "audio_config": {
+                    **OF_QWEN,
+                    "downsample_hidden_size": 8,
+                    "output_dim": 16,
+                    "max_source_positions": 100,
+                },
+                "audio_token_id": SOUND,
+            },
+        ),
+        Small(
+            "Music Flamingo",
+            "musicflamingo",
+            SEQ2SEQ,
+            {
+                "text_config": {**GROUPED, "model_type": "qwen2"},
+                "audio_config": {**SPECTRUM, "model_type": "audioflamingo3_encoder"},
+                "audio_token_id": SOUND,
+            },
+        ),
+    )
+}
+"""Models whose towers of sounds are not exported, by their types."""
+
 
 def saved_hearing(once: Once, kind: str) -> Path:
     """A folder with a small model that hears, its weights at random."""
-    return once(f"hearing-{kind}", HEARING[kind].save)
+    return once(f"hearing-{kind}", {**HEARING, **TEXT_ALONE}[kind].save)

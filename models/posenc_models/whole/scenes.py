@@ -147,6 +147,9 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
         except Exception as error:  # a model of a stranger's config raises what comes
             reasons.append(failure_line(model, error, list(ports), cached=False).partition(": ")[2])
             continue
+        if sense is HEARING and _reads_lists(model, sense, filled):
+            reasons.append("its tower reads lengths of sounds into a list, and a graph has no lists")
+            continue
         return filled
     raise _refused(model, sense, next(iter(reasons), f"its {sense.method} takes {', '.join(takes)}"))
 
@@ -181,6 +184,19 @@ def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[T
         pictures = small_pictures(ports, next(model.parameters()).dtype).values()
         rows: tuple[Tensor, ...] = Tower(model, sense, list(ports))(*pictures)
     return rows
+
+
+def _reads_lists(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
+    """Return whether a tower reads numbers into lists: of images `traceable_towers` keeps them in tensors."""
+    tolist, lists = torch.Tensor.tolist, list[Tensor]()
+
+    def noted(tensor: Tensor) -> Any:
+        lists.append(tensor)
+        return tolist(tensor)
+
+    with replaced(torch.Tensor, "tolist", noted):
+        rows_of_small(model, sense, ports)
+    return bool(lists)
 
 
 def layer_features(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[str, ...]:

@@ -141,6 +141,20 @@ def test_a_model_that_sees_hears_nothing(once: Once, cli: Cli, tmp_path: Path) -
     ) in result.output
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("qwen3_asr", "its tower reads lengths of sounds into a list, and a graph has no lists"),
+        ("musicflamingo", "its get_audio_features takes input_features, input_features_mask, input_ids, kwargs"),
+    ],
+)
+def test_towers_of_sounds_that_are_not_exported(once: Once, kind: str, words: str, cli: Cli, tmp_path: Path) -> None:
+    result = cli("export", "--model", saved_hearing(once, kind), "--task", HEARS, "-o", tmp_path / "b")
+    assert result.exit_code == 2
+    assert f"is not exported with its sounds: {words}; --task text-generation writes its text alone" in result.output
+    ModelFolder.load(saved_hearing(once, kind), "text-generation").build()
+
+
 def test_padding_of_a_sound_that_is_not_left_out_is_found(
     once: Once, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
