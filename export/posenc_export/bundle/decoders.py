@@ -75,8 +75,13 @@ def mask_of_keys(ports: Sequence[Port]) -> Port | None:
 
 
 def memory_ports(inputs: Sequence[Port]) -> list[Port]:
-    """Return the inputs that hold what a decoder remembers: keys, values and states, and what pictures add."""
-    return [port for port in inputs if port.name.startswith(PAST) or port.name == ROPE_DELTAS]
+    """Return the inputs of a decoder that hold what its layers remember: keys, values and states."""
+    return [port for port in inputs if port.name.startswith(PAST)]
+
+
+def text_ports(inputs: Sequence[Port]) -> list[Port]:
+    """Return the inputs that hold what a text remembers: what layers do, and what pictures add to positions."""
+    return [*memory_ports(inputs), *(port for port in inputs if port.name == ROPE_DELTAS)]
 
 
 def states_in(inputs: Sequence[Port]) -> list[str]:

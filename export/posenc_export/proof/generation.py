@@ -16,7 +16,7 @@ import numpy as np
 from posenc.encoding import eps
 from posenc.picture_places import PicturePlaces
 from posenc.ports import Array, Feeds, Port
-from posenc_export.bundle.decoders import ENCODED, memory_ports
+from posenc_export.bundle.decoders import ENCODED, text_ports
 from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
@@ -305,5 +305,5 @@ def empty_caches(inputs: Sequence[Port], batch: int) -> dict[str, Array]:
     """Return what layers remember before the first token, by the names of their inputs: caches of none, states of 0."""
     return {
         port.name: np.zeros([batch, *(axis.size or 0 for axis in port.axes[1:])], numpy_dtype(port.dtype))
-        for port in memory_ports(inputs)
+        for port in text_ports(inputs)
     }

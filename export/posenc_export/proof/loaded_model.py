@@ -13,7 +13,7 @@ import numpy.typing as npt
 from posenc.picture_places import HEARING, SENSES, SIGHT
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
-from posenc_export.bundle.decoders import ENCODED, states_in
+from posenc_export.bundle.decoders import ENCODED, ROPE_DELTAS, states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
@@ -337,9 +337,16 @@ class Text:
                 f"this model has states of all tokens that were read, and none of the first {length}: rewind to 0, or "
                 "go on with a copy() that was made there"
             )
+        added = self.caches.get(ROPE_DELTAS, np.zeros(0))
+        if added.any() and 0 < length < self.length:
+            raise ValueError(
+                f"pictures were read, and positions of the first {length} tokens alone are not kept: rewind to 0, or "
+                "go on with a copy() that was made there"
+            )
         if length == 0:
             self.caches = empty_caches(self.callee.inputs, 1)
-        self.caches = {name: one if name in states else one[:, :, :length] for name, one in self.caches.items()}
+        whole = {*states, ROPE_DELTAS}
+        self.caches = {name: one if name in whole else one[:, :, :length] for name, one in self.caches.items()}
         self.length = length
 
     def copy(self) -> Text:

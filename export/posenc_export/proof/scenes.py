@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc.picture_places import PicturePlaces
 from posenc.ports import Array, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
-from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports
+from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.proof.callees import Callee, numbers_from
 
@@ -59,7 +59,7 @@ class SceneGraphs:
         own = [
             port for port in self.decoder.inputs if port.name not in inside and not port.name.startswith(LAYER_FEATURES)
         ]
-        deltas = memory_ports(self.positions.inputs) if self.positions else []
+        deltas = text_ports(self.positions.inputs) if self.positions else []
         return (*self.words.inputs, *self.tower.inputs, *deltas, *own)
 
     @property

@@ -18,6 +18,7 @@ from transformers.cache_utils import (
 
 from posenc_models.whole.kernels import each_token_masked, length_free
 from posenc_models.whole.memories import KeyValues, Memory
+from posenc_models.whole.tasks import EMBEDDINGS, TYPES
 
 
 class StateOfGraph:
@@ -156,7 +157,7 @@ class CallWithStates:
             with length_free(model, cache):
                 return self._call(model, named, cache, keywords)
         cache = cache_of_layers(self.layers, past)
-        tokens = named["input_ids"].shape[1]
+        tokens = tokens_of(named)
         if not self.by_token or tokens == 1 or not any(_has_state(layer) for layer in cache.layers):
             return self._call(model, named, cache, keywords)
         logits: list[Tensor] = []
@@ -172,7 +173,7 @@ class CallWithStates:
         given = dict(named)
         if "attention_mask" in given and not self.attends:
             # nothing of it is read but what it says of the new tokens, and some models take no more
-            given["attention_mask"] = given["attention_mask"][:, -given["input_ids"].shape[1] :]
+            given["attention_mask"] = given["attention_mask"][:, -tokens_of(given) :]
         output = model(**given, **{self.cache: cache}, use_cache=True, return_dict=True, **keywords)
         return output.logits, held_by(self.layers, getattr(output, self.cache))
 
@@ -183,12 +184,22 @@ def _has_state(layer: Any) -> bool:
 
 def _of_token(named: Mapping[str, Tensor], token: int) -> dict[str, Tensor]:
     """Return the inputs of one of the tokens of a call: of the mask, all up to it."""
-    tokens = named["input_ids"].shape[1]
-    behind = tokens - 1 - token
+    behind = tokens_of(named) - 1 - token
+    one = slice(token, token + 1)
     return {
-        name: value[:, : value.shape[1] - behind] if name == "attention_mask" else value[..., token : token + 1]
+        name: value[:, : value.shape[1] - behind]
+        if name == "attention_mask"
+        else value[:, one]
+        if name == EMBEDDINGS
+        else value[..., one]
         for name, value in named.items()
     }
+
+
+def tokens_of(named: Mapping[str, Tensor]) -> int:
+    """Return how many tokens a call has, by their ids or their embeddings."""
+    first = named["input_ids"] if "input_ids" in named else named[EMBEDDINGS]
+    return first.shape[1]
 
 
 BY_TOKEN = (
@@ -215,7 +226,9 @@ def call_with_states(
     """
     plain = CallWithStates(layers, cache)
     places = torch.arange(READ + 2)[None]
-    whole = {"input_ids": places % model.config.get_text_config().vocab_size, "position_ids": places}
+    ids = places % model.config.get_text_config().vocab_size
+    whole = {"input_ids": ids, "position_ids": places, TYPES: torch.zeros_like(ids)}
+    whole |= {EMBEDDINGS: model.get_input_embeddings()(ids).detach()} if EMBEDDINGS in inputs else {}
     first, behind = (
         {name: value[:, part] for name, value in whole.items() if name in inputs}
         for part in (slice(None, READ), slice(READ, None))

@@ -44,6 +44,7 @@ from posenc_models.whole.tasks import (
     SENTENCE_SIMILARITY,
     TASKS,
     TEXT,
+    TYPES,
     WORDS_FILE,
     positions_of_token,
     task_of,
@@ -61,8 +62,6 @@ DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
 """The dtypes that a whole model may have."""
 SMALL, MANY, FEW, ROOM = 50_000_000, 200, 32, 16
 """Parameters below which a model writes many tokens; how many those are; how many others write; room for prompts."""
-TYPES = "token_type_ids"
-"""The input that tells the texts of a pair apart."""
 HIDDEN_STATES = "a vector for each token"
 PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
@@ -224,9 +223,10 @@ class ModelFolder(Checkpoint):
         """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees or hears."""
         if self.part:
             return ()
-        sense = self.task.sense
-        parts = (sense.file, WORDS_FILE) if sense else (ENCODER_FILE,) if self.task.encoder else ()
-        return tuple(replace(self, part=part) for part in parts)
+        if self.task.sense:
+            # a table of words has no linear layer
+            return replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None)
+        return (replace(self, part=ENCODER_FILE),) if self.task.encoder else ()
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
         """Return how the model counts the positions of images and videos, and its own function; None if it has no such.

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
+from posenc_models.whole.tasks import TYPES
 
 if TYPE_CHECKING:
     from posenc_models.whole.caches import CallWithStates
 
-TYPES = "token_type_ids"
-"""The input that tells the tokens of pictures from those of text, or a text from another."""
 FIRST = "original_inv_freq"
 """What rotary modules of transformers call their first frequencies, behind the kind of layer if there are several."""
 

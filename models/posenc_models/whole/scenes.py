@@ -20,8 +20,8 @@ from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
-from posenc_models.whole.modules import TYPES, DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, positions_of_token
+from posenc_models.whole.modules import DecoderCall
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
@@ -54,9 +54,8 @@ class Tower(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
-        features = getattr(self.model, self.sense.method, None)
-        if features is None:
-            features = inner_features(self.model, places_of(self.model, self.sense).token)
+        own = _methods(self.model, self.sense)
+        features = own[0] if own else inner_features(self.model, places_of(self.model, self.sense).token)
         with traceable_towers():
             found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
         return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
@@ -129,7 +128,8 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
     takes = _taken(model, sense)
     if not takes:
         raise _refused(model, sense, f"it has no {sense.method}")
-    asked = {name for name, one in takes.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD}
+    all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    asked = {name for name, one in takes.items() if one.default is one.empty and one.kind not in all_others}
     needed = asked | _taken_by_tower(model, sense)
     if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
         raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
@@ -159,17 +159,21 @@ def _refused(model: Any, sense: Sense, why: str) -> ValueError:
     return ValueError(f"{type(model).__name__} is not exported with its {sense.given}: {why}{TEXT_ALONE}")
 
 
-def _taken(model: Any, sense: Sense) -> Mapping[str, inspect.Parameter]:
+def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:
     """Return what makes embeddings takes: a method, or `forward` itself; nothing if both take no pictures.
 
-    The method of a head may hand on all that comes, and the head's `forward`, too.
+    The method of the model without its head is what that of the model calls, and takes more by name.
     """
-    methods = [getattr(one, sense.method, None) for one in (model, model.base_model)]
-    found = [inspect.signature(method).parameters for method in methods if method is not None]
-    if not found and next(iter(OF_SENSES[sense][0])) in (forward := inspect.signature(model.forward).parameters):
-        return forward
-    is_open = inspect.Parameter.VAR_POSITIONAL
-    return next((takes for takes in found if not any(one.kind is is_open for one in takes.values())), {})
+    methods = _methods(model, sense)
+    if not methods:
+        takes = inspect.signature(model.forward).parameters
+        return dict(takes) if next(iter(OF_SENSES[sense][0])) in takes else {}
+    return {name: one for each in methods for name, one in inspect.signature(each).parameters.items()}
+
+
+def _methods(model: Any, sense: Sense) -> list[Callable[..., Any]]:
+    """Return the method that makes embeddings, of a model and of that without its head, as far as they have it."""
+    return [getattr(one, sense.method) for one in (model, model.base_model) if hasattr(one, sense.method)]
 
 
 def _taken_by_tower(model: Any, sense: Sense) -> set[str]:
@@ -181,7 +185,7 @@ def _taken_by_tower(model: Any, sense: Sense) -> set[str]:
 def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
     """Return what the tower of a model makes of a small picture; it raises what it likes."""
     with torch.no_grad():
-        pictures = small_pictures(ports, next(model.parameters()).dtype).values()
+        pictures = _small_pictures(ports, next(model.parameters()).dtype).values()
         rows: tuple[Tensor, ...] = Tower(model, sense, list(ports))(*pictures)
     return rows
 
@@ -239,7 +243,7 @@ def check_scene(model: Any, sense: Sense, ports: Mapping[str, str], positions: P
         ports: what goes into its tower: the rest of the text of each port.
         positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
     """
-    places, pictures = places_of(model, sense), small_pictures(ports, next(model.parameters()).dtype)
+    places, pictures = places_of(model, sense), _small_pictures(ports, next(model.parameters()).dtype)
     takes = inspect.signature(model.forward).parameters
     with torch.no_grad():
         try:
@@ -276,7 +280,7 @@ def _text(model: Any, places: PicturePlaces) -> list[int]:
     return [id_ for id_ in range(model.config.get_text_config().vocab_size) if id_ not in named][:LETTERS]
 
 
-def small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Tensor]:
+def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, Tensor]:
     """Return a picture at random, as the tower of a model takes it: of a grid it is a square and one beside it."""
     random = torch.Generator().manual_seed(0)
     pictures = {}

@@ -1,6 +1,5 @@
-"""Models that see: a tower, words and a decoder in graphs of their own, held against the whole model of transformers."""
+"""Models that see: a tower, words and a decoder in graphs of their own, held against the whole of transformers."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -9,18 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 import posenc_export
+from helpers.model_folders import refused_without_torch
+from helpers.own_generation import own_tokens, pictures_for
 from helpers.scene_folders import IMAGE, SCENES, TASK, saved_scene
 from helpers.shared import Cli, Once
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.manifest import Generation
 from posenc_export.proof.callees import Callee
 from posenc_export.proof.generation import differences, token_writer
-from posenc_export.proof.loaded_model import LoadedModel
 from posenc_export.proof.scenes import SceneGraphs, pictures_of
 from posenc_models import ModelFolder
 
@@ -43,33 +40,6 @@ def bundle(once: Once, kind: str) -> Path:
     return once(f"scene-bundle-{kind}", export)
 
 
-def given_of(model: LoadedModel, generation: Generation) -> dict[str, Array]:
-    """The pictures of recorded prompts, as a processor would give them."""
-    assert model.scene is not None
-    return pictures_of(model.scene.tower.inputs, list(chain.from_iterable(generation.pictures)))
-
-
-def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: int) -> list[list[int]]:
-    """What transformers' own `generate` writes behind recorded prompts, all in one batch."""
-    assert model.scene is not None
-    own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
-    longest = max(map(len, generation.prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
-    pictures = {name: torch.from_numpy(array) for name, array in given_of(model, generation).items()}
-    is_picture = ((ids == IMAGE) & (mask == 1)).long()
-    types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
-    takes = inspect.signature(own.forward).parameters
-    given = {**pictures, **{name: one for name, one in types.items() if name in takes}}
-    lengths = {"max_new_tokens": count, "min_new_tokens": count}
-    with torch.no_grad():
-        written = own.generate(
-            input_ids=ids, attention_mask=mask, **given, **lengths, do_sample=False, eos_token_id=None, pad_token_id=0
-        )
-    rows: list[list[int]] = written[:, longest:].tolist()
-    return rows
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_behind_pictures_are_those_of_generate(once: Once, kind: str, bundle: Path) -> None:
     """One picture, a wide and a tall one, several steps and none: each alone, and all in a padded batch."""
@@ -77,7 +47,7 @@ def test_tokens_behind_pictures_are_those_of_generate(once: Once, kind: str, bun
     assert [len(one.prompts) for one in generations] == [1, 1, 1, 1, 4]
     for one in generations:
         count = len(one.tokens[0])
-        images = given_of(model, one) or None
+        images = pictures_for(model, one) or None
         written = model.generate([list(prompt) for prompt in one.prompts], count, images=images)
         assert written == [list(row) for row in one.tokens]
         assert written == own_tokens(saved_scene(once, kind), model, one, count)
@@ -103,6 +73,55 @@ def test_a_text_goes_on_behind_pictures(bundle: Path) -> None:
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-4 * np.abs(whole).max())
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+def test_a_fused_decoder_lies_beside_graphs_that_have_no_cache(
+    once: Once, kind: str, bundle: Path, tmp_path: Path
+) -> None:
+    """Neither its tower nor its positions attend to cached tokens: they are written as ever."""
+    folder = ModelFolder.load(saved_scene(once, kind), TASK)
+    result = posenc_export.export(
+        folder, to=tmp_path / "b", formats=("onnx",), runtimes=("ort-cpu",), attention_op="microsoft", proof="quick"
+    )
+    assert result.passed, str(result)
+    plain, fused = posenc_export.load(bundle), posenc_export.load(tmp_path / "b")
+    for one in Bundle.open(bundle).manifest.generations[:-1]:
+        images = pictures_for(plain, one) or None
+        expected = [list(row[:24]) for row in one.tokens]
+        assert fused.generate([list(prompt) for prompt in one.prompts], 24, images=images) == expected
+
+
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+def test_a_text_with_pictures_goes_back_to_its_beginning_alone(bundle: Path) -> None:
+    """Positions behind a picture follow from its grid, of which the first tokens do not know."""
+    model, (first, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    text = model.begin()
+    logits = text.read(first.prompts[0], images=pictures_for(model, first))
+    with pytest.raises(ValueError, match="pictures were read, and positions of the first 3 tokens alone are not kept"):
+        text.rewind(3)
+    text.rewind(0)
+    np.testing.assert_array_equal(text.read(first.prompts[0], images=pictures_for(model, first)), logits)
+    plain = model.begin()
+    read = plain.read([9, 10, 11])
+    plain.rewind(2)
+    np.testing.assert_allclose(plain.read([11])[-1], read[-1], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--cpp",), "--cpp writes no class for image-text-to-text"),
+        (("--runtime-config", "genai"), "--runtime-config genai is for text-generation with a cache"),
+    ],
+)
+def test_what_is_not_written_for_models_that_see_is_refused_at_once(
+    once: Once, tmp_path: Path, option: tuple[str, ...], words: str
+) -> None:
+    folder = saved_scene(once, "gemma3")
+    line = refused_without_torch("--model", str(folder), "--task", TASK, *option, "-o", str(tmp_path / "b"))
+    assert words in line
+
+
 Change = Callable[[SceneGraphs], SceneGraphs]
 
 
@@ -115,7 +134,8 @@ def rewired(part: str, change: Callable[[dict[str, Array]], Mapping[str, Array]]
         def call(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
             return callee.call(change(dict(feeds))) if before else change(dict(callee.call(feeds)))
 
-        return replace(graphs, **{part: replace(callee, call=call)})
+        changed: Any = {part: replace(callee, call=call)}
+        return replace(graphs, **changed)
 
     return made
 
@@ -191,7 +211,7 @@ def test_pictures_that_do_not_fill_their_places_are_refused(
     bundle: Path, change: Callable[[dict[str, Array]], Any], words: str
 ) -> None:
     model, (_, two, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
-    images = given_of(model, two)
+    images = pictures_for(model, two)
     with pytest.raises(ValueError, match=words):
         model.generate([list(prompt) for prompt in two.prompts], 2, images=change(images))
     text = model.begin()

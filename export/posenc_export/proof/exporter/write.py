@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.bundle.decoders import is_in_place
+from posenc_export.bundle.decoders import is_cache, is_in_place
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.identity import PREFIX, Facts, stamps
@@ -46,6 +46,9 @@ def write_parts(target: Target, options: ExportOptions, folder: Path) -> tuple[O
 
 
 def _write_part(target: Target, options: ExportOptions, graphs: Path) -> OtherGraph:
+    """Write another graph of a model; the operator of decoders is for those with a cache."""
+    if options.attention_op == "microsoft" and not any(map(is_cache, target.encoding.inputs)):
+        options = replace(options, attention_op="decomposed")
     folder = graphs / target.file
     folder.mkdir()
     manifest, captures = write_bundle(target, options, folder, graphs=graphs)

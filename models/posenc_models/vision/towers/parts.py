@@ -44,7 +44,8 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
 def _class_of(part: nn.Module) -> type[nn.Module]:
     """Return the class that a part has in its library: torch.export puts others around it, anew at every look."""
     kinds = [kind for kind in type(part).__mro__ if not kind.__module__.startswith("torch.fx.")]
-    return next(kind for kind in kinds if getattr(sys.modules[kind.__module__], kind.__name__, None) is kind)
+    own: type[nn.Module] = next(one for one in kinds if getattr(sys.modules[one.__module__], one.__name__, None) is one)
+    return own
 
 
 def _unmerged(_: Any, hidden_states: Tensor, grid_thw: Tensor, merge_sizes: Tensor) -> Tensor:

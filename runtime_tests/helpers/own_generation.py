@@ -1,0 +1,41 @@
+"""What transformers' own `generate` writes behind prompts with pictures, which a bundle's manifest has."""
+
+import inspect
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from posenc.ports import Array
+from posenc_export.bundle.manifest import Generation
+from posenc_export.proof.loaded_model import LoadedModel
+from posenc_export.proof.scenes import pictures_of
+
+
+def pictures_for(model: LoadedModel, generation: Generation) -> dict[str, Array]:
+    """The pictures of recorded prompts, as a processor would give them."""
+    assert model.scene is not None
+    return pictures_of(model.scene.tower.inputs, list(chain.from_iterable(generation.pictures)))
+
+
+def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: int) -> list[list[int]]:
+    """What `generate` of a folder's model writes behind recorded prompts, all in one batch padded on the left."""
+    assert model.scene is not None
+    own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    longest = max(map(len, generation.prompts))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
+    pictures = {name: torch.from_numpy(array) for name, array in pictures_for(model, generation).items()}
+    is_picture = ((ids == model.scene.places.token) & (mask == 1)).long()
+    types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
+    takes = inspect.signature(own.forward).parameters
+    given = {**pictures, **{name: one for name, one in types.items() if name in takes}}
+    lengths = {"max_new_tokens": count, "min_new_tokens": count}
+    with torch.no_grad():
+        written = own.generate(
+            input_ids=ids, attention_mask=mask, **given, **lengths, do_sample=False, eos_token_id=None, pad_token_id=0
+        )
+    rows: list[list[int]] = written[:, longest:].tolist()
+    return rows

@@ -1,0 +1,100 @@
+"""Which models that see are certified, and write the tokens of their own `generate`: run by hand.
+
+python runtime_tests/scripts/scenes.py                prints a line for each kind of model
+python runtime_tests/scripts/scenes.py gemma3 llava   for these alone
+python runtime_tests/scripts/scenes.py --write        puts the table into docs/reference/measured/models.md
+
+Each is made small and with random weights, exported with a quick proof, loaded, and asked to write behind its pictures.
+It takes twenty minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import sys
+import tempfile
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import posenc_export
+from helpers.made_parts import put_part
+from helpers.own_generation import own_tokens, pictures_for
+from helpers.scene_folders import PLACES, TASK
+from helpers.small_towers import READERS, small
+from posenc_export.bundle.folder import Bundle
+from posenc_export.common.errors import BadInput, ExportFailed
+from posenc_export.common.markdown import table
+from posenc_models import ModelFolder
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
+HEAD = ("model type", "what goes into its tower", "rows of a picture", "verdict", "tokens")
+COUNT = 20
+"""Tokens that are compared with those of `generate`, behind each prompt and in a batch of all."""
+
+
+def measured(name: str, folder: Path) -> tuple[str, ...]:
+    """Return the row of a kind of model."""
+    said: dict[str, Any] = {**READERS[name].said, **PLACES}
+    model: Any = small(name.split("/", maxsplit=1)[0], **said)
+    model.generation_config.eos_token_id = None
+    model.save_pretrained(folder / "model")
+    try:
+        loaded = ModelFolder.load(folder / "model", TASK)
+        result = posenc_export.export(
+            loaded, to=folder / "bundle", formats=("onnx",), runtimes=("ort-cpu",), proof="quick"
+        )
+    except (BadInput, ExportFailed, ValueError) as error:
+        words = getattr(error, "message", str(error)).partition(": ")[2] or str(error)
+        return name, "", "", f"refused: {words[:160]}", ""
+    if not result.passed:
+        return name, "", "", f"FAILED: {str(result)[:200]}", ""
+    scene = posenc_export.load(folder / "bundle")
+    assert scene.scene is not None
+    inputs = ", ".join(re.sub(r": \w+", " ", str(port)) for port in scene.scene.tower.inputs)
+    generations = Bundle.open(folder / "bundle").manifest.generations
+    pictures = [picture for one in generations[:-1] for seen in one.pictures for picture in seen]
+    rows = ", ".join(str(scene.scene.rows_of(picture)) for picture in pictures)
+    equal = all(
+        scene.generate([list(prompt) for prompt in one.prompts], COUNT, images=pictures_for(scene, one) or None)
+        == own_tokens(folder / "model", scene, one, COUNT)
+        for one in generations
+    )
+    return name, inputs, rows, "certified", "equal" if equal else "differ"
+
+
+def main() -> None:
+    """Measure, print, and put the table into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", help="kinds of models; all by default")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/measured/models.md")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    rows = []
+    for name in options.kinds or READERS:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                rows.append(measured(name, Path(folder)))
+            except Exception as error:  # one that fails is a row, too
+                rows.append((name, "", "", f"error: {type(error).__name__}: {str(error)[:160]}", ""))
+        print(rows[-1], flush=True)
+    right = sum(row[3:] == ("certified", "equal") for row in rows)
+    text = (
+        f"Measured on {datetime.date.today().isoformat()} with transformers {version('transformers')}, torch "
+        f"{version('torch')}, onnxruntime {onnxruntime.__version__}: of {len(rows)} kinds of models, {right} are "
+        f"certified with their pictures, and write the tokens of `generate`.\n\n{table(HEAD, rows)}\n"
+    )
+    print(text)
+    if options.write:
+        put_part(PAGE, "scenes", text)
+
+
+if __name__ == "__main__":
+    main()
