@@ -53,7 +53,8 @@ class PicturePlaces:
 
     Args:
         token: The id of such a token.
-        types: Whether the decoder is told them by `token_type_ids`, 1 for each, and 0 for every other token.
+        types: Whether `token_type_ids` tell the decoder these tokens, 1 for each. If not, a decoder that takes types is
+            told which tokens are no prompt: 0 in the first call of a text, and 1 in the others.
         sense: What the pictures are of.
     """
 

@@ -27,8 +27,8 @@ def writer_of(folder: Path, change: Callable[[Run], Run] = lambda run: run) -> T
         change: makes another function of the one that runs the decoder.
     """
     bundle = Bundle.read(folder)
-    decoder, *encoders = (callee_of(one) for one in (bundle, *bundle.parts()))
-    return TokenWriter(Callee(change(decoder.call), decoder.inputs), next(iter(encoders), None))
+    decoder, encoder = callee_of(bundle), bundle.encoder()
+    return TokenWriter(Callee(change(decoder.call), decoder.inputs), None if encoder is None else callee_of(encoder))
 
 
 def callee_of(bundle: Bundle) -> Callee:

@@ -101,7 +101,8 @@ class SceneGraphs:
             for port in self.decoder.inputs
             if port.name.startswith(LAYER_FEATURES)
         }
-        given = {**feeds, **added, EMBEDDINGS: embeddings, TYPES: (is_place & self.places.types).astype(np.int64)}
+        types = is_place if self.places.types else np.full(ids.shape, mask.shape[1] > ids.shape[1])
+        given = {**feeds, **added, EMBEDDINGS: embeddings, TYPES: types.astype(np.int64)}
         remembered: dict[str, Array] = {}
         if self.positions is not None:
             positions, deltas = self._positions(self.positions, feeds, pictures)

@@ -83,7 +83,12 @@ class DecoderCall(nn.Module):
             if self.memory is not None:
                 logits, remembered = self.memory.call(self.model, named, past, self.skipping)
             else:
-                cache = cache_of(past) if TYPES not in named else _unread(cache_of(past))
+                cache = cache_of(past)
+                if TYPES in named:
+                    # which tokens see each other is looked up by places in the whole text: those before are words
+                    before = past[0].shape[2] if past else 0
+                    named[TYPES] = nn.functional.pad(named[TYPES], (before, 0))
+                    cache = _unread(cache)
                 output = self.model(**named, past_key_values=cache, use_cache=True, return_dict=True, **self.skipping)
                 logits, remembered = output.logits, key_values(output.past_key_values)
         logits = logits[:, -1:] if self.last and not self.skipping else logits
