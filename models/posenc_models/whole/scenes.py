@@ -35,6 +35,7 @@ MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
 TEXT_ALONE = "; --task text-generation writes its text alone"
+"""What is said last of a model that is not exported with its pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
 """The attribute of a processor's class that says whether the tokens of pictures have a type of their own."""
 
@@ -130,7 +131,8 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
         raise _refused(model, sense, f"it has no {sense.method}")
     all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     asked = {name for name, one in takes.items() if one.default is one.empty and one.kind not in all_others}
-    needed = asked | _taken_by_tower(model, sense)
+    # a mask says where a sound ends, also where a model answers without
+    needed = asked | _taken_by_tower(model, sense) | (set(takes) if sense is HEARING else set())
     if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
         raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
     reasons = []

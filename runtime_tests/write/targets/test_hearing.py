@@ -95,6 +95,24 @@ def test_sounds_in_places_of_others_change_tokens(heard: Path) -> None:
         assert any(found) is not is_right, found
 
 
+@pytest.mark.parametrize("kind", ["audioflamingo3"])
+@pytest.mark.parametrize(
+    "frames", [(32, 7, 31), (6, 8, 5), (4, 0, 0), (0, 0, 0)], ids=["many rows", "few", "one", "none"]
+)
+def test_rows_of_sounds_of_any_length(once: Once, kind: str, heard: Path, frames: tuple[int, ...]) -> None:
+    """What pads sounds to one length gives no row, whatever it is."""
+    model = posenc_export.load(heard)
+    assert model.scene is not None
+    spectra = np.random.default_rng(0).standard_normal((len(frames), 8, 32)).astype(np.float32)
+    given = {"input_features": spectra, "input_features_mask": (np.arange(32) < np.array(frames)[:, None]).astype(int)}
+    rows = model.scene.tower.call(given)["audio_features"]
+    own: Any = transformers.AudioFlamingo3ForConditionalGeneration.from_pretrained(saved_hearing(once, kind)).eval()
+    with torch.no_grad():
+        expected = own.get_audio_features(**{name: torch.from_numpy(one) for name, one in given.items()}).pooler_output
+    assert rows.shape == expected.shape
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+
+
 UNFILLED: dict[str, tuple[Callable[[dict[str, Array]], dict[str, Any]], str]] = {
     "no sounds": (
         lambda _: {},
