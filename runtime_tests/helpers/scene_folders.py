@@ -84,3 +84,11 @@ SCENES: Mapping[str, Small] = {small.kind: _seeing(small) for small in (*OF_TEXT
 def saved_scene(once: Once, kind: str) -> Path:
     """A folder with a small model that sees, its weights at random."""
     return once(f"scene-{kind}", SCENES[kind].save)
+
+
+def save_three_axes(folder: Path) -> None:
+    """Write a folder with a small model whose patches are rotated by time, row and column."""
+    from helpers.small_towers import READERS, small
+
+    model: Any = small("minimax_m3_vl", **{**READERS["minimax_m3_vl"].said, **PLACES})
+    model.save_pretrained(folder)

@@ -105,7 +105,8 @@ class LoadedModel:
 
         Args:
             ids: A prompt, (tokens), or several, (batch, tokens); lists of several may have different lengths. Where an
-                encoder hears sounds, their features as its processor gives them: one, (bins, frames), or a batch.
+                encoder hears sounds or looks at images, what its processor gives: the features of a sound,
+                (bins, frames), the pixels of an image, (channels, height, width), or a batch of these.
             max_new_tokens: How many tokens are written at most.
             eos_token_id: The token that ends a text, or several; it is the last that is returned. None: nothing does.
             images: The pictures of all prompts, in their order, as the model's processor gives them: arrays by their
@@ -221,23 +222,23 @@ class LoadedModel:
         return vectors[0] if alone else vectors
 
     def _encoded(self, encoder: Callee, given: npt.ArrayLike) -> tuple[dict[str, Array], bool]:
-        """Return what an encoder makes of prompts or of features, and whether one was given alone."""
-        sound = next((port for port in encoder.inputs if port.dtype in FLOATS), None)
-        if sound is None:
+        """Return what an encoder makes of prompts, of features or of pixels, and whether one was given alone."""
+        floats = next((port for port in encoder.inputs if port.dtype in FLOATS), None)
+        if floats is None:
             prompts, alone = self._prompts(given)
             ids, mask = padded(prompts, left=False)
             return encoder_states(encoder, {TOKENS: ids}, mask), alone
-        features = np.asarray(given, numpy_dtype(sound.dtype))
-        alone = features.ndim == len(sound.axes) - 1
+        features = np.asarray(given, numpy_dtype(floats.dtype))
+        alone = features.ndim == len(floats.axes) - 1
         batch = features[None] if alone else features
-        sizes = [axis.size for axis in sound.axes[1:]]
-        fits = batch.ndim == len(sound.axes) and all(
+        sizes = [axis.size for axis in floats.axes[1:]]
+        fits = batch.ndim == len(floats.axes) and all(
             size in (None, given_size) for size, given_size in zip(sizes, batch.shape[1:], strict=True)
         )
         if not fits or not batch.size:
-            expected = ", ".join(map(str, sound.axes[1:]))
-            raise ValueError(f"{sound.name} must be ({expected}), or a batch of these, got the shape {features.shape}")
-        return encoder_states(encoder, {sound.name: batch}), alone
+            expected = ", ".join(map(str, floats.axes[1:]))
+            raise ValueError(f"{floats.name} must be ({expected}), or a batch of these, got the shape {features.shape}")
+        return encoder_states(encoder, {floats.name: batch}), alone
 
     @staticmethod
     def _feed(port: Port, ids: Array, mask: Array) -> Array:

@@ -76,6 +76,7 @@ class PatchCosSin(nn.Module):
 
     def forward(self, x: Tensor, position_ids: Tensor) -> CosSin:
         """Return cos and sin at rows and columns: (patches, 2) -> twice (patches, dim)."""
+        _check_rows_and_columns(position_ids)
         cos, sin = self.cosines(position_ids.t().unsqueeze(1))  # (2, batch = 1, patches)
         return cos[0].float(), sin[0].float()
 
@@ -136,6 +137,7 @@ class OrderedPatches(nn.Module):
 
     def forward(self, x: Tensor, position_ids: Tensor) -> CosSin:
         """Return cos and sin: (patches, 2) -> twice (patches, dim) or (1, patches, dim); (batch, patches, 2) alike."""
+        _check_rows_and_columns(position_ids)
         alone = position_ids.dim() == 2
         positions = position_ids.unsqueeze(0) if alone else position_ids
         cos, sin = self.ordered(positions.movedim(-1, 0))
@@ -143,6 +145,15 @@ class OrderedPatches(nn.Module):
             cos, sin = cos[0], sin[0]
         dtype = x.dtype if self.cast else torch.float32
         return cos.to(dtype), sin.to(dtype)
+
+
+def _check_rows_and_columns(position_ids: Tensor) -> None:
+    """Raise ValueError where patches have other positions than a row and a column: others would be read as these."""
+    if position_ids.shape[-1] != 2:
+        raise ValueError(
+            f"expected a row and a column for each patch, (patches, 2), got {tuple(position_ids.shape)}: keep the "
+            "module that this one took the place of"
+        )
 
 
 class ComplexCosSin(nn.Module):

@@ -1,6 +1,7 @@
 """A vision tower's rotary module, replaced: positions are rows and columns of patches."""
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +14,17 @@ from posenc_models.replacing.compare import Candidate, CosSinFunction, fitting
 from posenc_models.replacing.modules import CosSin, KeepDtype, OrderedPatches, PatchCosSin
 from posenc_models.replacing.ordered import order_of, ordered
 
+SIZES = (("embed_dim", "hidden_size"), ("num_heads", "num_attention_heads"))
+"""Keys of the width of a tower, and of its heads."""
+
 
 def patches(module: HfModule, spec: Spec) -> Replacement:
     """Return PatchCosSin in the place of a vision tower's module, or another whose columns have its order."""
     inv_freq = inv_freq_of(module, "inv_freq")
     theta, pairs = module.config.rope_parameters.get("rope_theta", 10000.0), inv_freq.numel()
+    head = _head_of(module.config)
+    if head is not None and 3 * 2 * pairs <= head:
+        raise ValueError(f"three axes of {pairs} frequencies fit into its heads of {head}: ours has rows and columns")
     x = torch.zeros(1, 1, device=inv_freq.device)
     original = partial(fresh, module, x, ())
     one_batch = _takes_batches(original, x)
@@ -43,6 +50,14 @@ def patches(module: HfModule, spec: Spec) -> Replacement:
     if not candidates:
         raise ValueError("its columns have no order of axes and frequencies that ours could have; replace it by hand")
     return Replacement(fitting(original, candidates, positions), "axial")
+
+
+def _head_of(config: Any) -> int | None:
+    """Return how many features a head of a tower has; None where its config does not say it."""
+    if isinstance(head := getattr(config, "head_dim", None), int):
+        return head
+    sizes = [next((size for key in keys if isinstance(size := getattr(config, key, None), int)), 0) for keys in SIZES]
+    return sizes[0] // sizes[1] if all(sizes) else None
 
 
 def _patch(x: Tensor, one_batch: bool) -> Tensor:

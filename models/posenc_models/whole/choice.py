@@ -100,13 +100,13 @@ def task_of_architecture(path: Path, config: Mapping[str, Any]) -> Task:
     if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
         raise ValueError(f"{path / 'config.json'} has no architectures: give --task, one of {', '.join(TASKS)}")
     name = architectures[0]
-    if name.endswith(PAIR_OF_MODELS):
-        raise ValueError(f"{name} is not exported: its encoder and its decoder are models of two types")
     # the longest ending says most: of Model and EncoderModel, of Model and LMHeadModel
     matches = [(max(map(len, ends)), task) for task in all_tasks() if (ends := task.ends_of(name))]
     longest = max((length for length, _ in matches), default=0)
     fitting = [task for length, task in matches if length == longest]
     chosen = next((task for task in fitting if task.fits(config)), None)
+    if name.endswith(PAIR_OF_MODELS) and (chosen is None or not chosen.encoder):
+        raise ValueError(f"{name} is not exported: its encoder and its decoder are models of two types")
     if chosen is None:
         if fitting:
             check_one_model(config, fitting[0])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -46,6 +48,7 @@ from posenc_models.whole.tasks import (
     TEXT,
     TYPES,
     WORDS_FILE,
+    Task,
     positions_of_token,
     task_of,
 )
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 
     from posenc.picture_places import PicturePlaces, Sense
     from posenc_models.vision import GridRule, OwnPositions
+    from posenc_models.whole.scenes import OwnAnswer
 
 WINDOWS, WIDEST = ("sliding_window", "window_size", "attention_window", "local_attention"), 512
 DTYPES: tuple[DType, ...] = ("fp32", "fp16", "bf16")
@@ -66,6 +70,8 @@ HIDDEN_STATES = "a vector for each token"
 PLACES = 16
 """Places of the longest sound that is tried by default, or twice as many: their fields overlap."""
 NUMERALS = {3: "three", 4: "four"}
+TEXTS = ("text_config", "decoder")
+"""Keys of the config of what writes or reads text, where others stand beside it."""
 USUAL_LENGTH = 128
 """Tokens of the longest call that is tried by default: each is computed in float64, too."""
 COUNTED = "no positions go in: they count the tokens that the mask leaves in, as generate gives them"
@@ -110,6 +116,7 @@ class ModelFolder(Checkpoint):
         quantize: what the weights of linear layers are rounded to; None for nothing.
         counts_positions: whether positions are counted from the mask, and do not go in.
         last_token: whether logits are those of the last token alone.
+        any_image_size: whether images have any size that the model takes.
     """
 
     exact: bool = True
@@ -118,6 +125,7 @@ class ModelFolder(Checkpoint):
     quantize: Quantize | None = None
     counts_positions: bool = False
     last_token: bool = False
+    any_image_size: bool = False
 
     @classmethod
     def load(
@@ -130,6 +138,7 @@ class ModelFolder(Checkpoint):
         allow_unused: bool = False,
         adapter: str | PathLike[str] | None = None,
         last_token: bool = False,
+        any_image_size: bool = False,
     ) -> Self:
         """Look at a folder: its config, and the heads of its weights.
 
@@ -141,6 +150,7 @@ class ModelFolder(Checkpoint):
             allow_unused: whether weights may lie there that nothing in the model reads.
             adapter: the folder of a LoRA that is merged into the weights.
             last_token: whether a causal language model gives the logits of the last token alone.
+            any_image_size: whether images have any size that the model takes, and not one.
 
         Raises ValueError, in one line, where it is no such folder, and where no task is known for it.
         """
@@ -160,10 +170,7 @@ class ModelFolder(Checkpoint):
             chosen = sentences.task(TASKS[SENTENCE_SIMILARITY][0])
         else:
             chosen = task_of(task, config) if task else task_of_architecture(contents.path, config)
-        if last_token and (chosen.encoder or not chosen.cache):
-            raise ValueError(
-                f"--last-logits is for decoders that read a prompt, and {chosen.name} has none: leave it out"
-            )
+        _check_fits(chosen, last_token=last_token, any_image_size=any_image_size)
         check_one_model(config, chosen)
         check_stacks(config, chosen)
         check_type(config, chosen)
@@ -178,6 +185,7 @@ class ModelFolder(Checkpoint):
             allow_unused=allow_unused,
             adapter=None if adapter is None else Path(adapter),
             last_token=last_token,
+            any_image_size=any_image_size,
             sentences=sentences,
         )
 
@@ -190,13 +198,15 @@ class ModelFolder(Checkpoint):
     @property
     def length(self) -> int:
         """Up to which length calls are tried, where nobody says it: beyond the edge of a narrow window."""
-        said = self.config.get("text_config") or self.config
+        said = self._text
         windows = [self.config[key] for key in WINDOWS if isinstance(self.config.get(key), int)]
         edge = max((window + 16 for window in windows if window <= WIDEST), default=0)
         if self.task.kind == "sounds":
             # a length counts samples, of which a place of the network takes many
             edge = PLACES * receptive_field(self.config)
             return max(USUAL_LENGTH, edge)
+        if self.any_image_size:
+            return max((USUAL_LENGTH, *(side * 5 // 4 for side in self._usual_sides)))
         positions = position_count(said) or WIDEST
         # behind an encoder no input says which positions tokens have: those of the cache and of the call add up
         return min(max(USUAL_LENGTH, edge), positions // 2 if self.task.encoder else positions)
@@ -206,7 +216,18 @@ class ModelFolder(Checkpoint):
         """How many positions its text has; None where the config does not say it, or a length counts something else."""
         if self.task.kind in ("sounds", "features", "images"):
             return None
-        return position_count(self.config.get("text_config") or self.config)
+        return position_count(self._text)
+
+    @property
+    def _usual_sides(self) -> tuple[int, ...]:
+        """The sides of images as the config says them, or the processor beside it; none where neither does."""
+        sides = self.config.get("image_size") or self.contents.image_size or ()
+        return tuple(sides) if isinstance(sides, Sequence) else (sides, sides)
+
+    @property
+    def _text(self) -> Mapping[str, Any]:
+        """What the config says of the part that writes or reads text: the whole of it, where there is no other."""
+        return next((part for key in TEXTS if isinstance(part := self.config.get(key), Mapping)), self.config)
 
     @property
     def name(self) -> str:
@@ -294,6 +315,11 @@ class ModelFolder(Checkpoint):
         if self.sentences is not None and not self.sentences.auto:
             return self._static(self.sentences)
         model, unread = load_checkpoint(self, trial)
+        if self.quantize is not None:
+            round_linear(model, self.quantize)
+        # asked before anything else takes the place of its own
+        sense = self.task.sense
+        own = self._own_answer(model, sense) if trial and sense and self.part == sense.file else None
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
         pipeline = self.contents.pipeline
         if pipeline is not None and pipeline.behind and self.sentences is None:
@@ -301,14 +327,12 @@ class ModelFolder(Checkpoint):
             notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {gives}")
         if self.contents.adapter and self.adapter is None:
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
-        if self.quantize is not None:
-            round_linear(model, self.quantize)
-        if self.task.kind == "scenes" and self.task.sense is None:
+        if self.task.kind == "scenes" and sense is None:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
-        if self.part and self.task.sense:
-            return self._part_of_scene(model, self.task.sense, notes, trial=trial)
+        if self.part and sense:
+            return self._part_of_scene(model, sense, notes, own)
         if self.part:
             encoder = model.get_encoder()
             check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
@@ -321,35 +345,46 @@ class ModelFolder(Checkpoint):
 
     def _encoder(self, model: Any, notes: Sequence[str], of: Any = None, *, trial: bool) -> WholeModel:
         """Return a model without a cache: the whole one, or the encoder of one, which has the config."""
+        from posenc_models.whole.end_tokens import EndCall, LastOfEach, notes_of_ends
+        from posenc_models.whole.image_sizes import ANY_SIDES, free_sides, stretching, with_sides
         from posenc_models.whole.modules import EncoderCall
 
         whole = model if of is None else of
         inputs, outputs = (self.task.encoder, HIDDEN) if self.part else (self.task.inputs, self.task.outputs)
         takes = inspect.signature(model.forward).parameters
         image_size = self.contents.image_size if self.task.kind == "images" else None
+        keywords: Mapping[str, bool] = {}
+        if self.any_image_size:
+            keywords = stretching(model)
+            sides, lines = free_sides(whole, partial(model, **keywords), self._usual_sides) if trial else ANY_SIDES
+            inputs, notes = {name: with_sides(text, sides) for name, text in inputs.items()}, [*notes, *lines]
         filled = fill_ports(whole, self.dtype, inputs, takes, image_size)
         behind = self.sentences
         module: nn.Module = (
-            EncoderCall(model, list(filled), tuple(outputs.values()))
+            EncoderCall(model, list(filled), tuple(outputs.values()), keywords)
             if behind is None
             else self._with_sentences(model, list(filled), behind)
         )
 
+        ends = EndCall(module) if self.task.either and self.config.get("is_encoder_decoder") is True else None
+        module = ends or module
+
         def call(*tensors: Tensor) -> Any:
-            with quiet_transformers():
-                return model(**dict(zip(filled, tensors, strict=True)), return_dict=True)
+            with quiet_transformers(), LastOfEach() if ends else nullcontext():
+                return model(**dict(zip(filled, tensors, strict=True)), return_dict=True, **keywords)
 
         if trial:
             wanted = outputs.values() if behind is None else (behind.answer,)
             output = check_answers(whole, call, filled, wanted, cached=False)
+            notes = [*notes, *(notes_of_ends(whole, ends, list(filled)) if ends else ())]
             if behind is not None:
                 _check_width(self, getattr(output, behind.answer).shape[-1])
         of_scores = notes_of_scores(self.config, self.contents.pipeline) if outputs == LOGITS else ()
         lines = (*(behind.notes if behind else ()), *of_scores, *notes)
         return WholeModel(module.eval(), port_lines(filled), tuple(outputs), lines, config_values(whole))
 
-    def _part_of_scene(self, model: Any, sense: Sense, notes: Sequence[str], *, trial: bool) -> WholeModel:
-        """Return the tower of a model that sees or hears, or its words."""
+    def _part_of_scene(self, model: Any, sense: Sense, notes: Sequence[str], own: OwnAnswer | None) -> WholeModel:
+        """Return the tower of a model, or its words; own: what the whole model must say, if it is tried."""
         from posenc_models.whole.scenes import Tower, Words, check_scene, layer_features
 
         said = config_values(model)
@@ -357,10 +392,16 @@ class ModelFolder(Checkpoint):
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
             return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
         filled = self._picture_ports(model, sense)
-        if trial:
-            check_scene(model, sense, filled, self._positions())
+        if own is not None:
+            check_scene(model, own, self._positions())
         outputs = (sense.features, *layer_features(model, sense, filled))
         return WholeModel(Tower(model, sense, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
+
+    def _own_answer(self, model: Any, sense: Sense) -> OwnAnswer:
+        """Return what the whole model says of a prompt with a picture."""
+        from posenc_models.whole.scenes import own_answer
+
+        return own_answer(model, sense, self._picture_ports(model, sense))
 
     def _picture_ports(self, model: Any, sense: Sense) -> dict[str, str]:
         """Return what goes into the tower of a model, by its names: the rest of the text of each port."""
@@ -450,6 +491,17 @@ class ModelFolder(Checkpoint):
             max(generates, 0),
             (_begin(model),) if two else (),
             places_of(model, sense) if sense else None,
+        )
+
+
+def _check_fits(task: Task, *, last_token: bool, any_image_size: bool) -> None:
+    """Raise ValueError where an option is for models of other tasks."""
+    if last_token and (task.encoder or not task.cache):
+        raise ValueError(f"--last-logits is for decoders that read a prompt, and {task.name} has none: leave it out")
+    if any_image_size and (task.encoder or task.kind != "images"):
+        raise ValueError(
+            f"--any-image-size is for models that answer to an image in one call, and {task.name} is for others: "
+            "leave it out"
         )
 
 

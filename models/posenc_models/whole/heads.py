@@ -63,9 +63,19 @@ def main_input(config: Mapping[str, Any], name: str) -> str:
         config: what its config.json says.
         name: the class.
     """
+    return next(iter(arguments_of(config, name)), "")
+
+
+def arguments_of(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the arguments of a class's `forward`, in their order; none where its code is not known.
+
+    Args:
+        config: what its config.json says.
+        name: the class.
+    """
     kind = config.get("model_type")
     forward = _forward(_classes(kind), name) if isinstance(kind, str) else None
-    return next(iter(_arguments(forward)[1:]), "") if forward is not None else ""
+    return tuple(_arguments(forward)[1:]) if forward is not None else ()
 
 
 def is_headless(name: str, config: Mapping[str, Any]) -> bool:

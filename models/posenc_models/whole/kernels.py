@@ -42,6 +42,21 @@ def each_token_masked(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def masks_as_given(model: nn.Module) -> Iterator[None]:
+    """Have a decoder make no mask of an encoder's states, while a graph is captured.
+
+    transformers would make one of those that are not cached yet, also where none is hidden; a mask of all goes in.
+    """
+    if torch.compiler.is_exporting():
+        with _in_place(
+            model, {"create_bidirectional_mask": lambda config, inputs_embeds, attention_mask, **_: attention_mask}
+        ):
+            yield
+        return
+    yield
+
+
+@contextmanager
 def _in_place(model: nn.Module, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     """Replace functions in the files of a model's modules, by their names there, while the context lasts."""
     files = {type(module).__module__: sys.modules[type(module).__module__] for module in model.modules()}

@@ -93,6 +93,8 @@ def load_checkpoint(checkpoint: Checkpoint, trial: bool) -> tuple[Any, list[str]
         except Exception as error:  # a stranger's config: transformers raises what comes
             why = _why(checkpoint, error).replace(str(place), str(checkpoint.path))
             raise ValueError(f"transformers cannot load {checkpoint.path}: {why}") from error
+    if checkpoint.task.encoder:
+        info["missing_keys"] = _without_pooler(model.get_encoder(), info["missing_keys"], "encoder.")
     if checkpoint.task.outputs == HIDDEN or (
         checkpoint.sentences is not None and checkpoint.sentences.answer in HIDDEN
     ):
@@ -145,12 +147,17 @@ def _too_large(checkpoint: Checkpoint, cls: Any, place: Path) -> str:
     return ""
 
 
-def _without_pooler(model: nn.Module, missing: Collection[str]) -> Collection[str]:
+def _without_pooler(model: nn.Module, missing: Collection[str], prefix: str = "") -> Collection[str]:
     """Take a pooler without weights from a model whose hidden states are asked for; return what else is missing.
 
     Sentence encoders are saved without it. transformers would draw it at random, and no output depends on it.
+
+    Args:
+        model: the model, or the encoder of one.
+        missing: names of weights that are missing.
+        prefix: what these begin with for the encoder's.
     """
-    names = [name for name, _ in model.named_parameters() if name.startswith("pooler.")]
+    names = [f"{prefix}{name}" for name, _ in model.named_parameters() if name.startswith("pooler.")]
     may_lack = "add_pooling_layer" in inspect.signature(type(model).__init__).parameters
     if not may_lack or not names or not set(names) <= set(missing):
         return missing

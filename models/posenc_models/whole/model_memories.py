@@ -35,7 +35,7 @@ def memories_of_model(model: Any, *, behind_encoder: bool) -> tuple[tuple[tuple[
 
     ids = torch.zeros((1, 2), dtype=torch.int64)
     if behind_encoder:
-        states = torch.zeros(1, 2, config_values(model)["hidden_size"], dtype=model.dtype)
+        states = torch.zeros(1, 2, config_values(model)["encoder_width"], dtype=model.dtype)
         layers, cache = call(decoder_input_ids=ids, encoder_outputs=states_of_encoder(states))
     else:
         layers, cache = call(input_ids=ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
+from posenc_models.whole.kernels import masks_as_given
 from posenc_models.whole.tasks import TYPES
 
 if TYPE_CHECKING:
@@ -27,16 +28,24 @@ class EncoderCall(nn.Module):
         model: the model.
         inputs: the names of its arguments, in the order in which tensors come.
         outputs: the attributes of its output.
+        keywords: what it is called with beside tensors.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        keywords: Mapping[str, bool] | None = None,
+    ) -> None:
         super().__init__()
         self.model, self.inputs, self.outputs = model, tuple(inputs), tuple(outputs)
+        self.keywords = dict(keywords or {})
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs of a call."""
         forget_lengths(self.model)
-        output = self.model(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
+        output = self.model(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True, **self.keywords)
         return tuple(getattr(output, name) for name in self.outputs)
 
 
@@ -119,14 +128,15 @@ class DecoderOfEncoder(nn.Module):
             # with four axes, and to be added, the model takes it as it is: of two it would look at the new states alone
             hidden = torch.finfo(states.dtype).min * (1 - mask[:, None, None, :].to(states.dtype))
             mask = hidden.expand(-1, 1, named["input_ids"].shape[1], -1)
-        output = self.model(
-            encoder_outputs=states_of_encoder(_uncached(states, past[2].shape[2])),
-            decoder_input_ids=named["input_ids"],
-            past_key_values=_two_caches(past),
-            use_cache=True,
-            return_dict=True,
-            **({} if mask is None else {"attention_mask": mask}),
-        )
+        with masks_as_given(self.model):
+            output = self.model(
+                encoder_outputs=states_of_encoder(_uncached(states, past[2].shape[2])),
+                decoder_input_ids=named["input_ids"],
+                past_key_values=_two_caches(past),
+                use_cache=True,
+                return_dict=True,
+                **({} if mask is None else {"attention_mask": mask}),
+            )
         return (output.logits, *key_values(output.past_key_values))
 
 

@@ -20,6 +20,8 @@ CHANNELS = ("in_channels", "in_chans", "num_channels")
 """Keys of the channels of pixels."""
 OF_SOUNDS = (("num_mel_bins",), ("max_source_positions", "max_position_embeddings"))
 """Keys of the bins of a spectrum, and of the places that its frames make, two of them one."""
+LOOKING = ("vision_config", "backbone_config")
+"""Keys of the config of what looks at images, where others stand beside it."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
 """What ports are described by where a config does not say it."""
 
@@ -57,18 +59,14 @@ def config_values(model: Any) -> dict[str, Any]:
         config = model.config.get_text_config()
     except ValueError as error:
         raise ValueError(f"{type(model).__name__} is not exported: its config has several models of text") from error
-    vision = getattr(model.config, "vision_config", None)
-    sizes = ((key, getattr(one, key, None)) for one in (model.config, vision) for key in ("image_size", "num_channels"))
+    encoder = _config_of_encoder(model)
+    looking = (model.config, *(getattr(model.config, key, None) for key in LOOKING), encoder)
+    sizes = ((key, getattr(one, key, None)) for one in looking for key in ("image_size", "num_channels"))
     of_images = {key: size for key, size in sizes if size is not None}
-    of_patches = {} if vision is None else numbers_of_patches(model.config)
-    of_sounds = numbers_of_sounds(model.config)
-    said = {
-        **config.to_dict(),
-        **of_patches,
-        **of_images,
-        **of_sounds,
-        "hidden_size": getattr(config, "hidden_size", None),
-    }
+    of_patches = numbers_of_patches(model.config) if hasattr(model.config, "vision_config") else {}
+    width = getattr(config, "hidden_size", None)
+    widths = {"hidden_size": width, "encoder_width": getattr(encoder, "hidden_size", width)}
+    said = {**config.to_dict(), **of_patches, **of_images, **numbers_of_sounds(model.config), **widths}
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
     if said.get("max_source_positions"):
@@ -103,6 +101,13 @@ def numbers_of_sounds(config: Any) -> dict[str, int]:
         next((size for key in keys if isinstance(size := getattr(audio, key, None), int)), None) for keys in OF_SOUNDS
     )
     return {} if bins is None or places is None else {"num_mel_bins": bins, "frames": 2 * places}
+
+
+def _config_of_encoder(model: Any) -> Any:
+    """Return the config of a model's encoder, where it has one that a decoder stands behind; None otherwise."""
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return None
+    return getattr(model.get_encoder(), "config", None)
 
 
 def receptive_field(config: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -81,6 +82,8 @@ class SceneDecoder(DecoderCall):
     def __init__(self, model: Any, inputs: Sequence[str], layers: int, **choices: Any) -> None:
         super().__init__(model, inputs, **choices)
         self.text, self.layers = model.get_decoder(), layers
+        # while it is traced, torch.export puts another class around it at every look
+        self.kind: Any = type(self.text)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return what any decoder does."""
@@ -88,8 +91,7 @@ class SceneDecoder(DecoderCall):
         added, others = tensors[place : place + self.layers], (*tensors[:place], *tensors[place + self.layers :])
         if not added:
             return super().forward(*others)
-        kind: Any = type(self.text)
-        own = kind.forward
+        own = self.kind.forward
 
         def adding(text: Any, *args: Any, **named: Any) -> Any:
             """Call the text model with the vectors, which each layer takes from a list."""
@@ -99,7 +101,7 @@ class SceneDecoder(DecoderCall):
             """Return hidden states and the vectors of pictures added up: for words these are zeros."""
             return hidden + vectors
 
-        with replaced(kind, "forward", adding), replaced(kind, ADDS, sums):
+        with replaced(self.kind, "forward", adding), replaced(self.kind, ADDS, sums):
             return super().forward(*others)
 
 
@@ -236,41 +238,79 @@ def _has_types(config: Any) -> bool:
     return bool(getattr(processor, PROCESSED_TYPES, False))
 
 
-def check_scene(model: Any, sense: Sense, ports: Mapping[str, str], positions: Positions | None = None) -> None:
-    """Raise ValueError, in one line, where a decoder with embeddings of pictures says other than the whole model.
+@dataclass(frozen=True)
+class OwnAnswer:
+    """What a whole model says of a prompt with a picture, before anything is put into it: what its graphs must say.
+
+    Args:
+        sense: what the picture is of.
+        ports: what goes into its tower: the rest of the text of each port.
+        pictures: a picture, as the tower takes it.
+        ids: the tokens of the prompt, (1, seq).
+        logits: (1, seq, vocabulary).
+    """
+
+    sense: Sense
+    ports: Mapping[str, str]
+    pictures: Mapping[str, Tensor]
+    ids: Tensor
+    logits: Tensor
+
+
+def own_answer(model: Any, sense: Sense, ports: Mapping[str, str]) -> OwnAnswer:
+    """Return what a whole model says of a prompt with a picture; raise ValueError, in one line, where it fails.
 
     Args:
         model: the whole model.
         sense: what the pictures are of.
         ports: what goes into its tower: the rest of the text of each port.
-        positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
     """
     places, pictures = places_of(model, sense), _small_pictures(ports, next(model.parameters()).dtype)
     takes = inspect.signature(model.forward).parameters
-    with torch.no_grad():
-        try:
-            rows, *layers = Tower(model, sense, list(ports))(*pictures.values())
+    try:
+        with torch.no_grad():
+            rows, *_ = Tower(model, sense, list(ports))(*pictures.values())
             ids = torch.tensor([[*_text(model, places), *[places.token] * len(rows), *_text(model, places)]])
-            is_picture = (ids == places.token).long()
+            types = {MODAL_TYPES: (ids == places.token).long() * (sense is SIGHT), TYPES: _types(ids, places)}
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
-            types = {MODAL_TYPES: is_picture * (sense is SIGHT), TYPES: is_picture * places.types}
-            whole = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
-        except Exception as error:  # a model of a stranger's config raises what comes
-            raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
+            logits = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
+    except Exception as error:  # a model of a stranger's config raises what comes
+        raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
+    return OwnAnswer(sense, ports, pictures, ids, logits)
+
+
+def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) -> None:
+    """Raise ValueError, in one line, where a decoder with embeddings of pictures says other than the whole model did.
+
+    Args:
+        model: the whole model, as it is exported.
+        own: what it said before.
+        positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
+    """
+    places, ids = places_of(model, own.sense), own.ids
+    is_picture = ids == places.token
+    with torch.no_grad():
+        rows, *layers = Tower(model, own.sense, list(own.ports))(*own.pictures.values())
         embeddings = Words(model)(ids)
-        embeddings[is_picture.bool()] = rows
-        place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, pictures)
+        embeddings[is_picture] = rows
+        place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, own.pictures)
         of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
-        of_decoder |= {TYPES: types[TYPES]} if TYPES in takes else {}
+        if TYPES in inspect.signature(model.forward).parameters:
+            of_decoder[TYPES] = _types(ids, places)
         added = [torch.zeros_like(embeddings) for _ in layers]
         for one, vectors in zip(added, layers, strict=True):
-            one[is_picture.bool()] = vectors
+            one[is_picture] = vectors
         decoder = SceneDecoder(model, list(of_decoder), len(layers) if hasattr(model.get_decoder(), ADDS) else 0)
         (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
-    off = (logits - whole).abs().max() / whole.abs().max()
-    if not off <= ROUNDINGS * torch.finfo(whole.dtype).eps:
-        words = f"its decoder reads more of a {sense.picture} than embeddings"
-        raise _refused(model, sense, f"{words} (logits are off by {off:.1e} of the largest)")
+    off = (logits - own.logits).abs().max() / own.logits.abs().max()
+    if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
+        words = f"its decoder reads more of a {own.sense.picture} than embeddings"
+        raise _refused(model, own.sense, f"{words} (logits are off by {off:.1e} of the largest)")
+
+
+def _types(ids: Tensor, places: PicturePlaces) -> Tensor:
+    """Return the types of the tokens of a prompt: 1 for places of pictures, where these have a type."""
+    return (ids == places.token).long() * places.types
 
 
 def _text(model: Any, places: PicturePlaces) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from posenc.picture_places import HEARING, SIGHT, Sense
-from posenc_models.whole.heads import main_input
+from posenc_models.whole.heads import arguments_of, main_input
 
 TEXT = {
     "input_ids": "int64[batch_size, seq] < {vocab_size}",
@@ -26,10 +26,11 @@ DECODER = {
 ENCODED = {
     "input_ids": "int64[batch_size, seq] < {vocab_size}",
     "encoder_attention_mask": "int64[batch_size, cached+fresh] mask",
-    "encoder_hidden_states": "float32[batch_size, cached+fresh, {hidden_size}]",
+    "encoder_hidden_states": "float32[batch_size, cached+fresh, {encoder_width}]",
 }
 """What goes into a decoder that an encoder belongs to: of `cached` states it has the keys and values already."""
 IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}]"}
+VIDEOS = {"pixel_values": "float32[batch_size, {num_frames}, {num_channels}, {height}, {width}]"}
 FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
 """What goes into a model that looks at features of a sound as at an image: the one or the other."""
@@ -100,6 +101,8 @@ IMAGE_CLASSIFICATION, SEGMENTATION = "ForImageClassification", "ForSemanticSegme
 SEEN = (IMAGE_CLASSIFICATION, SEGMENTATION)
 """How the names of classes end that look at images, whatever else their configs say."""
 X_VECTOR = "ForXVector"
+WRITES = "decoder_input_ids"
+"""What a class takes that writes text behind its encoder, whatever this one reads."""
 CONDITIONAL_GENERATION = "ForConditionalGeneration"
 """How the names of models end that write text about images or sounds."""
 
@@ -120,6 +123,7 @@ class Task:
         kind: what such a model looks at first.
         half: whether its models are the encoders of others, whose configs are those of both.
         sense: what pictures go in, if any do: a tower makes embeddings, which the decoder reads among those of words.
+        either: whether its models may also have an encoder and a decoder, which answer in one call.
     """
 
     name: str
@@ -132,6 +136,7 @@ class Task:
     kind: Kind = "text"
     half: bool = False
     sense: Sense | None = None
+    either: bool = False
 
     def ends_of(self, architecture: str) -> tuple[str, ...]:
         """Return which of its endings the name of an architecture has."""
@@ -142,9 +147,11 @@ class Task:
         if self.half:
             return bool(self.ends_of(architecture_of(config)))
         kind = _kind_of(config)
-        # DETR says that it has both, and answers to an image in one call
-        two = kind != "images" and config.get("is_encoder_decoder") is True
-        return self.kind == kind and bool(self.encoder) == two
+        two = config.get("is_encoder_decoder") is True
+        if kind == "images":
+            # DETR says that it has both, and answers to an image in one call
+            two = two and WRITES in arguments_of(config, architecture_of(config))
+        return self.kind == kind and (bool(self.encoder) == two or self.either)
 
 
 def _kind_of(config: Mapping[str, Any]) -> Kind:
@@ -257,16 +264,33 @@ _ALL = (
         encoder=FEATURES,
         kind="features",
     ),
+    Task(
+        "image-to-text",
+        "AutoModelForImageTextToText",
+        ("VisionEncoderDecoderModel",),
+        {name: ENCODED[name] for name in ("input_ids", "encoder_hidden_states")},
+        LOGITS,
+        cache=True,
+        encoder=IMAGES,
+        kind="images",
+    ),
     Task("automatic-speech-recognition", "AutoModelForCTC", ("ForCTC",), SOUNDS, kind="sounds"),
     Task("fill-mask", "AutoModelForMaskedLM", ("ForMaskedLM",), TEXT),
-    Task("text-classification", "AutoModelForSequenceClassification", ("ForSequenceClassification",), TEXT),
-    Task("token-classification", "AutoModelForTokenClassification", ("ForTokenClassification",), TEXT),
+    Task(
+        "text-classification",
+        "AutoModelForSequenceClassification",
+        ("ForSequenceClassification",),
+        TEXT,
+        either=True,
+    ),
+    Task("token-classification", "AutoModelForTokenClassification", ("ForTokenClassification",), TEXT, either=True),
     Task(
         "question-answering",
         "AutoModelForQuestionAnswering",
         ("ForQuestionAnswering", "ForQuestionAnsweringSimple"),
         TEXT,
         {"start_logits": "start_logits", "end_logits": "end_logits"},
+        either=True,
     ),
     Task("multiple-choice", "AutoModelForMultipleChoice", ("ForMultipleChoice",), ALTERNATIVES),
     Task("next-sentence-prediction", "AutoModelForNextSentencePrediction", ("ForNextSentencePrediction",), TEXT),
@@ -328,6 +352,29 @@ _ALL = (
         ("ForImageSuperResolution",),
         IMAGES,
         {"reconstruction": "reconstruction"},
+        kind="images",
+    ),
+    Task(
+        "video-classification",
+        "AutoModelForVideoClassification",
+        ("ForVideoClassification",),
+        VIDEOS,
+        kind="images",
+    ),
+    Task(
+        "keypoint-detection",
+        "AutoModelForPoseEstimation",
+        ("ForPoseEstimation",),
+        IMAGES,
+        {"heatmaps": "heatmaps"},
+        kind="images",
+    ),
+    Task(
+        "image-segmentation",
+        "AutoModelForUniversalSegmentation",
+        ("ForUniversalSegmentation", "ForInstanceSegmentation"),
+        IMAGES,
+        {name: name for name in ("class_queries_logits", "masks_queries_logits")},
         kind="images",
     ),
     Task("image-classification", "AutoModelForImageClassification", (IMAGE_CLASSIFICATION,), IMAGES, kind="images"),

@@ -184,7 +184,12 @@ def _is_of_models(file: str) -> bool:
 
 
 def _advice(error: Exception) -> str:
-    keys = {"padding token": "pad_token_id", "set_default_language()": "default_language"}
+    keys = {
+        "padding token": "pad_token_id",
+        "set_default_language()": "default_language",
+        # words are held against the token that ends a text
+        "eq() received an invalid combination of arguments - got (NoneType)": "eos_token_id",
+    }
     return "".join(f"; give {key} in config.json" for words, key in keys.items() if words in str(error))
 
 
@@ -219,4 +224,5 @@ def _size(axis: str, tokens: int) -> int:
     least = re.search(r">= (\d+)", axis)
     names = re.findall(r"\w+", axis.partition(":")[0].partition(" ")[0])
     size = sum(tokens if name == "seq" else OTHERS for name in names)
-    return max(size, int(least[1])) if least else size
+    step = re.search(r"% (\d+)", axis)
+    return max(size, int(least[1]) if least else 0, int(step[1]) if step else 0)

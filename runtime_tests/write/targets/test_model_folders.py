@@ -66,14 +66,14 @@ CERTIFIED = ("llama", "gemma3", "bloom", "vit", "deepseek_v3")
             "LlamaForCausalLM is not exported: of models with an encoder, a decoder and vocab_size in conf",
         ),
         (
-            {"model_type": "bart", "architectures": ["BartForSequenceClassification"], "is_encoder_decoder": True},
+            {"model_type": "bart", "architectures": ["BartForCausalLM"], "is_encoder_decoder": True},
             None,
-            "BartForSequenceClassification is not exported: its config.json is of an encoder and a decoder, and ",
+            "BartForCausalLM is not exported: its config.json is of an encoder and a decoder, and ",
         ),
         (
-            {"model_type": "vision-encoder-decoder", "architectures": ["VisionEncoderDecoderModel"]},
+            {"model_type": "speech-encoder-decoder", "architectures": ["SpeechEncoderDecoderModel"]},
             None,
-            "VisionEncoderDecoderModel is not exported: its encoder and its decoder are models of two types",
+            "SpeechEncoderDecoderModel is not exported: its encoder and its decoder are models of two types",
         ),
         ({**CONFIG, "is_encoder_decoder": True}, "feature-extraction", "has an encoder and a decoder: it is no model"),
         (CONFIG, "text2text-generation", "has no encoder with a decoder behind it: it is no model for text2text-gen"),

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 import posenc_export
 from helpers.model_folders import refused_without_torch
 from helpers.own_generation import own_tokens, pictures_for
-from helpers.scene_folders import IMAGE, SCENES, TASK, saved_scene
+from helpers.scene_folders import IMAGE, SCENES, TASK, save_three_axes, saved_scene
 from helpers.shared import Cli, Once
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
@@ -254,3 +256,31 @@ def test_what_goes_in_is_named_as_loaders_know_it(once: Once) -> None:
     tower, words = (one.build(trial=False) for one in folder.others)
     assert (tower.inputs, tower.outputs) == (("pixel_values: float32[images:batch, 3, 16, 16]",), ("image_features",))
     assert words.outputs == ("inputs_embeds",)
+
+
+def test_a_tower_whose_patches_have_a_time_too_keeps_its_own_angles(once: Once) -> None:
+    """Its module takes any number of axes: with rows and columns alone, ours gave the same numbers."""
+    folder = once("scene-three-axes", save_three_axes)
+    tower = ModelFolder.load(folder, TASK).others[0].build()
+    assert any("three axes of 2 frequencies fit into its heads of 16" in note for note in tower.notes)
+    own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    pixels, grids = torch.randn(24, 96), torch.tensor([[1, 2, 4], [1, 4, 4]])
+    with torch.no_grad():
+        expected = torch.cat(list(own.get_image_features(pixels, image_grid_thw=grids, return_dict=True).pooler_output))
+        (rows,) = tower.module(pixels, grids)
+    torch.testing.assert_close(rows, expected, atol=1e-4 * float(expected.abs().max()), rtol=0)
+
+
+def test_a_replacement_with_other_angles_is_refused(
+    once: Once, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the whole model says before anything is put into it decides, not what it says afterwards."""
+    from posenc_models.replacing.modules import PatchCosSin
+
+    real = PatchCosSin.forward
+    monkeypatch.setattr(PatchCosSin, "forward", lambda self, x, places: real(self, x, places.flip(-1)))
+    first = lambda original, candidates, at: candidates[0].module  # noqa: E731
+    monkeypatch.setattr("posenc_models.replacing.patches.fitting", first)
+    result = cli("export", "--model", saved_scene(once, "qwen2_5_vl"), "--task", TASK, "-o", tmp_path / "b")
+    assert result.exit_code == 2
+    assert "logits are off by" in result.output

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         end=4,
     ),
     switch("--last-logits", "Let a decoder give the logits of the last token alone: long prompts take less memory."),
+    switch("--any-image-size", "Let a model of images take any height and width that it takes in PyTorch."),
     path("--adapter", "Merge the LoRA of this folder, as peft writes it, into the weights.", "FOLDER"),
     switch("--allow-unused-weights", "Export though weights lie in FOLDER that nothing in its model reads."),
     choice(

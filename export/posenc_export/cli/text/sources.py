@@ -79,6 +79,7 @@ WITH_MODEL = {
     "quantize": "is for the weights of a whole model",
     "adapter": "is merged into a whole model",
     "last_logits": "is for a whole model that writes tokens",
+    "any_image_size": "is for a whole model of images",
     "allow_unused_weights": "is for the weights of a whole model",
 }
 """Options that go with --model alone, with what the error for one says of it."""
@@ -198,6 +199,7 @@ def _whole(values: Values) -> TextSource:
             allow_unused=bool(values.get("allow_unused_weights")),
             adapter=values.get("adapter"),
             last_token=bool(values.get("last_logits")),
+            any_image_size=bool(values.get("any_image_size")),
         )
     return TextSource(folder, (), _spec_settings(values), (), ())
 
