@@ -28,7 +28,7 @@ def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: 
     ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
     pictures = {name: torch.from_numpy(array) for name, array in pictures_for(model, generation).items()}
-    is_picture = ((ids == model.scene.places.image) & (mask == 1)).long()
+    is_picture = ((ids == model.scene.places.token) & (mask == 1)).long()
     types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
     takes = inspect.signature(own.forward).parameters
     given = {**pictures, **{name: one for name, one in types.items() if name in takes}}

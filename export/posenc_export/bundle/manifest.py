@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from posenc.picture_places import PicturePlaces
+from posenc.picture_places import SENSES, PicturePlaces
 from posenc.ports import Port
 from posenc.spec import Mode
 from posenc_export.bundle.carries import name_of
@@ -144,8 +144,9 @@ class Manifest:
         foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
         generations: Tokens that the module wrote, where it is a language model.
         parts: Folders of the model's other graphs, such as an encoder. Each is a bundle; its graph lies in this folder.
-        picture_id: The id of the tokens in whose place embeddings of pictures go; null where a model sees none.
+        picture_id: The id of the tokens in whose place embeddings of pictures go; null where a model takes none.
         picture_types: Whether the decoder is told these tokens by `token_type_ids`.
+        picture_of: What the pictures are: images, or the spectra of audio.
 
     """
 
@@ -191,6 +192,7 @@ class Manifest:
     parts: kinds.Listed[kinds.Name] = ()
     picture_id: kinds.NoCount = None
     picture_types: kinds.Flag = False
+    picture_of: Literal["image", "audio"] = "image"
     schema_version: kinds.Natural
 
     @property
@@ -204,8 +206,10 @@ class Manifest:
 
     @property
     def places(self) -> PicturePlaces | None:
-        """Where embeddings of pictures go, if the model sees."""
-        return None if self.picture_id is None else PicturePlaces(image=self.picture_id, types=self.picture_types)
+        """Where embeddings of pictures go, if the model sees or hears."""
+        if self.picture_id is None:
+            return None
+        return PicturePlaces(token=self.picture_id, types=self.picture_types, sense=SENSES[self.picture_of])
 
     @property
     def index_dtype(self) -> str:
@@ -226,7 +230,7 @@ class Manifest:
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
         if self.places is None:
-            fields = {name: value for name, value in fields.items() if name not in ("picture_id", "picture_types")}
+            fields = {name: value for name, value in fields.items() if not name.startswith("picture_")}
         for name in ("model", "foreign", "not_on_cuda", "generations", "parts"):
             if not fields[name]:
                 fields.pop(name)

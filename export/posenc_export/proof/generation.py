@@ -21,7 +21,7 @@ from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.callees import Callee, numbers_from
-from posenc_export.proof.scenes import EMBEDDINGS, FEATURES, POSITIONS, Picture, SceneGraphs, pictures_of
+from posenc_export.proof.scenes import EMBEDDINGS, POSITIONS, Picture, SceneGraphs, pictures_of
 
 NEAR = 2 * 16
 """How near two logits are, in eps of the largest one, where their dtype does not tell which of them is the largest.
@@ -53,13 +53,14 @@ def token_writer(
     Args:
         decoder: The model, or its decoder.
         part: Returns the other graph that gives an output of a name, if there is one.
-        places: Where embeddings of pictures go, if it sees.
+        places: Where embeddings of pictures go, if it sees or hears.
     """
     if places is None:
         return TokenWriter(decoder, part(ENCODED))
-    words, tower = part(EMBEDDINGS), part(FEATURES)
+    words, tower = part(EMBEDDINGS), part(places.sense.features)
     if words is None or tower is None:
-        raise BadInput(f"a model that sees has graphs that give {EMBEDDINGS} and {FEATURES}: one of them is not there")
+        both = f"{EMBEDDINGS} and {places.sense.features}"
+        raise BadInput(f"a model that takes {places.sense.given} has graphs that give {both}: one of them is not there")
     scene = SceneGraphs(decoder, words, tower, places, part(POSITIONS))
     return TokenWriter(scene.callee(), None, scene)
 

@@ -10,6 +10,7 @@ from typing import TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from posenc.picture_places import HEARING, SENSES, SIGHT
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.decoders import ENCODED, ROPE_DELTAS, states_in
@@ -31,7 +32,7 @@ from posenc_export.proof.generation import (
 )
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
-from posenc_export.proof.scenes import EMBEDDINGS, FEATURES, POSITIONS, SceneGraphs
+from posenc_export.proof.scenes import EMBEDDINGS, POSITIONS, SceneGraphs
 from posenc_models.whole import SENTENCE
 
 Images: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
@@ -53,7 +54,7 @@ class LoadedModel:
         name: What it was exported as.
         encoder: What reads the prompts, where the model has an encoder.
         begins: The tokens with which the decoder begins behind it.
-        scene: Its graphs, where it sees.
+        scene: Its graphs, where it sees, or hears beside text.
     """
 
     inputs: tuple[Port, ...]
@@ -72,6 +73,7 @@ class LoadedModel:
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
         images: Images | None = None,
+        sounds: Images | None = None,
     ) -> list[int]: ...
     @overload
     def generate(
@@ -80,6 +82,7 @@ class LoadedModel:
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
         images: Images | None = None,
+        sounds: Images | None = None,
     ) -> list[list[int]]: ...
     @overload
     def generate(
@@ -88,6 +91,7 @@ class LoadedModel:
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
         images: Images | None = None,
+        sounds: Images | None = None,
     ) -> list[int] | list[list[int]]: ...
     def generate(
         self,
@@ -95,6 +99,7 @@ class LoadedModel:
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
         images: Images | None = None,
+        sounds: Images | None = None,
     ) -> list[int] | list[list[int]]:
         """Return the likeliest token, each time, behind a prompt or behind each prompt of a batch.
 
@@ -106,6 +111,7 @@ class LoadedModel:
             eos_token_id: The token that ends a text, or several; it is the last that is returned. None: nothing does.
             images: The pictures of all prompts, in their order, as the model's processor gives them: arrays by their
                 names, as `pixel_values` and `image_grid_thw`, or that of the pixels alone where there is no other.
+            sounds: The sounds of all prompts, of a model that hears beside text, likewise: `input_features`.
 
         Returns the new tokens alone: a list for one prompt, a list of lists for several.
         Raises ValueError, in one line, for a prompt without a token, for what is no id, for no token to write, for
@@ -119,7 +125,7 @@ class LoadedModel:
         if self.encoder is None:
             prompts, alone = self._prompts(ids)
             tokens, mask = padded(prompts, left=True)
-            first = FirstCall(tokens, mask, pictures=self._pictures(tokens, mask, images))
+            first = FirstCall(tokens, mask, pictures=self._pictures(tokens, mask, images, sounds))
         else:
             states, alone = self._encoded(self.encoder, ids)
             first = first_call_behind(states, self.begins)
@@ -145,29 +151,35 @@ class LoadedModel:
         return Text(self, callee, 0, empty_caches(callee.inputs, 1))
 
     def _callee(self) -> Callee:
-        """Return the graph with buffers of its own, as each text needs them; of a model that sees, all graphs."""
+        """Return the graph with buffers of its own, as each text needs them; all of one that sees or hears."""
         call = Runner(self.call.begin(), self.inputs, ()).run if isinstance(self.call, CachesInPlace) else self.call
         decoder = Callee(call, self.inputs)
         return decoder if self.scene is None else replace(self.scene, decoder=decoder).callee()
 
-    def _pictures(self, ids: Array, mask: Array, images: Images | None) -> dict[str, Array]:
+    def _pictures(
+        self, ids: Array, mask: Array, images: Images | None, sounds: Images | None = None
+    ) -> dict[str, Array]:
         """Return what goes into the tower; raise ValueError where the model has none, or where nothing fills places."""
-        if self.scene is None:
-            if images is not None:
-                raise ValueError(f"{self.name} sees no pictures: leave images out")
+        sense = None if self.scene is None else self.scene.places.sense
+        if images is not None and sense is not SIGHT:
+            raise ValueError(f"{self.name} sees no pictures: leave images out")
+        if sounds is not None and sense is not HEARING:
+            raise ValueError(f"{self.name} hears no sounds beside text: leave sounds out")
+        if self.scene is None or sense is None:
             return {}
-        places = int(((ids == self.scene.places.image) & (mask[:, -ids.shape[1] :] != 0)).sum())
-        if images is None:
+        pictures = images if sense is SIGHT else sounds
+        places = int(((ids == self.scene.places.token) & (mask[:, -ids.shape[1] :] != 0)).sum())
+        if pictures is None:
             if places:
                 raise ValueError(
-                    f"the prompts have {places} places of pictures (id {self.scene.places.image}): give images, as the "
-                    "model's processor makes them"
+                    f"the prompts have {places} places of {sense.picture}s (id {self.scene.places.token}): give "
+                    f"{sense.given}, as the model's processor makes them"
                 )
             return {}
         ports = {port.name: port for port in self.scene.tower.inputs}
-        given = dict(images) if isinstance(images, Mapping) else {next(iter(ports)): images}
+        given = dict(pictures) if isinstance(pictures, Mapping) else {next(iter(ports)): pictures}
         if given.keys() != ports.keys():
-            raise ValueError(f"images must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}")
+            raise ValueError(f"{sense.given} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}")
         arrays = {name: np.asarray(given[name], numpy_dtype(port.dtype)) for name, port in ports.items()}
         for name, port in ports.items():
             shape = arrays[name].shape
@@ -282,7 +294,12 @@ class Text:
         """Return how many tokens the text has."""
         return self.length
 
-    def read(self, ids: Sequence[int] | npt.NDArray[np.integer], images: Images | None = None) -> Array:
+    def read(
+        self,
+        ids: Sequence[int] | npt.NDArray[np.integer],
+        images: Images | None = None,
+        sounds: Images | None = None,
+    ) -> Array:
         """Read the next tokens of the text; return logits of what follows each of them, (tokens, vocabulary).
 
         A file that was written with --last-logits gives those behind the last one alone, (1, vocabulary).
@@ -290,6 +307,7 @@ class Text:
         Args:
             ids: One token or several. Where these are a guess of another model's, the logits say which of them hold.
             images: The pictures among these tokens, as `LoadedModel.generate` takes them.
+            sounds: The sounds among them, likewise.
 
         Raises ValueError, in one line, for no token, for what is no id, and for pictures that do not fill their places;
         RunFailed where the graph refuses the call, as it does beyond the last position. The text is then what it was.
@@ -298,7 +316,7 @@ class Text:
         if not alone:
             raise ValueError(f"a text is read alone: give a list of tokens, got {len(prompts)} lists")
         tokens, mask = np.array(prompts, np.int64), np.ones((1, self.length + len(prompts[0])), np.int64)
-        pictures = self.model._pictures(tokens, mask, images)
+        pictures = self.model._pictures(tokens, mask, images, sounds)
         outputs = read_tokens(self.callee, tokens, mask, {**pictures, **self.caches})
         self.caches, self.length = presents(outputs, self.caches), mask.shape[1]
         logits: Array = outputs["logits"][0]
@@ -355,7 +373,8 @@ def load_model(folder: Path) -> LoadedModel:
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
-    parts = {output: _part(bundle, output) for output in (ENCODED, EMBEDDINGS, FEATURES, POSITIONS)}
+    features = [sense.features for sense in SENSES.values()]
+    parts = {output: _part(bundle, output) for output in (ENCODED, EMBEDDINGS, *features, POSITIONS)}
     encoder = parts[ENCODED]
     path = bundle.path(artifact)
     in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None

@@ -1,4 +1,4 @@
-"""A model that sees, called as one: its tower, its words, its positions and its decoder, by what each gives and takes.
+"""A model that sees or hears, called as one: its tower, its words, its positions and its decoder.
 
 The graphs are called in the order in which an application calls them. Ids become embeddings; in the places of pictures
 these are what the tower makes; positions are counted over both; the decoder reads all of it. What comes out takes ids
@@ -13,19 +13,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
-from posenc.ports import Array, Feeds, Frames, Grids, Port, Prompt, fixed
+from posenc.ports import Array, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
 from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.proof.callees import Callee, numbers_from
 
 IDS, MASK, POSITIONS, TYPES = "input_ids", "attention_mask", "position_ids", "token_type_ids"
-EMBEDDINGS, FEATURES = "inputs_embeds", "image_features"
-"""What the words give, and the tower."""
+EMBEDDINGS = "inputs_embeds"
+"""What the words give."""
 PROMPT_IDS = ("image", "video", "video_start", "video_end", "start", "end_id")
 ROWS = 3
 """Positions of a token where pictures count: in time, height and width."""
 SIDE = 30
 """Pixels of a side of a picture of one row or column, where its size is given in pixels."""
+COLUMNS = 4
+"""A sound of so many columns has all frames that the tower takes."""
 LAYER_FEATURES = "deepstack_features."
 """What the names begin with of what layers of the decoder add to hidden states."""
 Picture = Sequence[int]
@@ -34,7 +36,7 @@ Picture = Sequence[int]
 
 @dataclass(frozen=True)
 class SceneGraphs:
-    """The graphs of a model that sees.
+    """The graphs of a model that sees or hears.
 
     Args:
         decoder: reads embeddings.
@@ -66,7 +68,7 @@ class SceneGraphs:
         said = [port.carries for port in (self.positions.inputs if self.positions else ())]
         rules = [carries for carries in said if isinstance(carries, Prompt)][:1]
         ids = {getattr(rule, name) for rule in rules for name in PROMPT_IDS}
-        return {self.places.image, *(id_ for id_ in ids if id_ is not None)}
+        return {self.places.token, *(id_ for id_ in ids if id_ is not None)}
 
     def callee(self) -> Callee:
         """Return the graphs as one decoder, which takes ids and, in a call that has places for them, pictures."""
@@ -85,12 +87,13 @@ class SceneGraphs:
         made: Mapping[str, Array] = {}
         if pictures:
             made = self.tower.call(pictures)
-            rows = made[FEATURES]
-            is_place = (ids == self.places.image) & (mask[:, -ids.shape[1] :] != 0)
+            rows = made[self.places.sense.features]
+            is_place = (ids == self.places.token) & (mask[:, -ids.shape[1] :] != 0)
             if is_place.sum() != len(rows):
+                one = self.places.sense.picture
                 raise ValueError(
-                    f"input_ids have {is_place.sum()} places of pictures (id {self.places.image}), and the pictures "
-                    f"fill {len(rows)}: give each picture as many places as its tower makes rows"
+                    f"input_ids have {is_place.sum()} places of {one}s (id {self.places.token}), and the {one}s "
+                    f"fill {len(rows)}: give each {one} as many places as its tower makes rows"
                 )
             embeddings = _in_places(embeddings, is_place, rows)
         added = {
@@ -118,7 +121,7 @@ class SceneGraphs:
 
     def rows_of(self, picture: Picture) -> int:
         """Return how many embeddings the tower makes of a picture: so many places a prompt has for it."""
-        return len(self.tower.call(pictures_of(self.tower.inputs, [picture]))[FEATURES])
+        return len(self.tower.call(pictures_of(self.tower.inputs, [picture]))[self.places.sense.features])
 
     @staticmethod
     def _positions(graph: Callee, feeds: Feeds, pictures: Feeds) -> tuple[Array, Array]:
@@ -157,7 +160,10 @@ def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str,
 
 
 def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
-    """Return the sizes of a picture as a tower takes them, of a grid in squares of patches; () if all are equal."""
+    """Return the sizes of a picture as a tower takes them, of a grid in squares of patches; of a sound, its frames.
+
+    Of pictures that are all equal it is nothing.
+    """
     for port in tower:
         steps, rows, columns = grid
         if isinstance(port.carries, Grids):
@@ -166,6 +172,8 @@ def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
             return (rows * port.carries.multiple, columns * port.carries.multiple)
         if _holds_sizes(port):
             return (rows * SIDE, columns * SIDE)
+        if _is_of_frames(port):
+            return (int(port.axes[1].size or 0) * columns // COLUMNS,)
     return ()
 
 
@@ -174,10 +182,18 @@ def _holds_sizes(port: Port) -> bool:
     return port.dtype not in FLOATS and [axis.size for axis in port.axes] == [None, 2]
 
 
+def _is_of_frames(port: Port) -> bool:
+    """Return whether an input of a tower says which frames of each sound are there."""
+    return isinstance(port.carries, Mask) and port.axes[1].size is not None
+
+
 def _of_pictures(port: Port, pictures: Sequence[Picture], of_grids: bool) -> Array:
     """Return what an input of a tower holds: pixels, sizes, or ones, as a mask without padding."""
     if isinstance(port.carries, Grids) or _holds_sizes(port):
         return np.array([picture[1:] for picture in pictures], np.int64)
+    if _is_of_frames(port):
+        ends = np.array([picture[1:] for picture in pictures], np.int64)
+        return (np.arange(port.axes[1].size or 0) < ends).astype(np.int64)
     if of_grids:
         # each patch is made from the picture's number and its own
         patches = [1009 * seed + patch for seed, *grid in pictures for patch in range(int(np.prod(grid)))]

@@ -42,12 +42,10 @@ from posenc_models.whole.tasks import (
     EMBEDDINGS,
     ENCODER_FILE,
     HIDDEN,
-    IMAGE_FEATURES,
     LOGITS,
     SENTENCE_SIMILARITY,
     TASKS,
     TEXT,
-    TOWER_FILE,
     TYPES,
     WORDS_FILE,
     Task,
@@ -59,7 +57,7 @@ from posenc_models.whole.trials import check_answers, check_takes
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from posenc.picture_places import PicturePlaces
+    from posenc.picture_places import PicturePlaces, Sense
     from posenc_models.vision import GridRule, OwnPositions
     from posenc_models.whole.scenes import OwnAnswer
 
@@ -94,7 +92,7 @@ class WholeModel:
         config: what its config says, with what the file leaves out.
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
         begins: the tokens with which a decoder begins, where an encoder reads the prompts.
-        places: where embeddings of pictures go in a prompt, if the model sees.
+        places: where embeddings of pictures go in a prompt, if the model sees or hears.
     """
 
     module: nn.Module
@@ -239,16 +237,16 @@ class ModelFolder(Checkpoint):
     @property
     def file(self) -> str:
         """What the graph's file is called, without its ending, where it is not a model's only one."""
-        return self.part or (DECODER_FILE if self.task.encoder or self.task.sees else "")
+        return self.part or (DECODER_FILE if self.task.encoder or self.task.sense else "")
 
     @property
     def others(self) -> tuple[Self, ...]:
-        """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees."""
+        """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees or hears."""
         if self.part:
             return ()
-        if self.task.sees:
+        if self.task.sense:
             # a table of words has no linear layer
-            return replace(self, part=TOWER_FILE), replace(self, part=WORDS_FILE, quantize=None)
+            return replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None)
         return (replace(self, part=ENCODER_FILE),) if self.task.encoder else ()
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
@@ -320,7 +318,8 @@ class ModelFolder(Checkpoint):
         if self.quantize is not None:
             round_linear(model, self.quantize)
         # asked before anything else takes the place of its own
-        own = self._own_answer(model) if trial and self.part == TOWER_FILE else None
+        sense = self.task.sense
+        own = self._own_answer(model, sense) if trial and sense and self.part == sense.file else None
         notes = [*_code_of_its_own(self, model), *unread, *([_exact(model)] if self.exact else [])]
         pipeline = self.contents.pipeline
         if pipeline is not None and pipeline.behind and self.sentences is None:
@@ -328,12 +327,12 @@ class ModelFolder(Checkpoint):
             notes.append(f"{', '.join(pipeline.behind)} of {MODULES} are not in the file: it gives {gives}")
         if self.contents.adapter and self.adapter is None:
             notes.append("the adapter beside the weights is not in the file: --adapter merges it")
-        if self.task.kind == "scenes" and not self.task.sees:
+        if self.task.kind == "scenes" and sense is None:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
             notes.append(f"the graph reads text alone{several}: images and sounds are left out")
-        if self.part in (TOWER_FILE, WORDS_FILE):
-            return self._part_of_scene(model, notes, own)
+        if self.part and sense:
+            return self._part_of_scene(model, sense, notes, own)
         if self.part:
             encoder = model.get_encoder()
             check_takes(encoder, self.task.encoder, self.task.name, self.origin == "--task", type(model).__name__)
@@ -384,32 +383,32 @@ class ModelFolder(Checkpoint):
         lines = (*(behind.notes if behind else ()), *of_scores, *notes)
         return WholeModel(module.eval(), port_lines(filled), tuple(outputs), lines, config_values(whole))
 
-    def _part_of_scene(self, model: Any, notes: Sequence[str], own: OwnAnswer | None) -> WholeModel:
-        """Return the tower of a model that sees, or its words; own: what the whole model must say, if it is tried."""
+    def _part_of_scene(self, model: Any, sense: Sense, notes: Sequence[str], own: OwnAnswer | None) -> WholeModel:
+        """Return the tower of a model, or its words; own: what the whole model must say, if it is tried."""
         from posenc_models.whole.scenes import Tower, Words, check_scene, layer_features
 
         said = config_values(model)
         if self.part == WORDS_FILE:
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
             return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
-        filled = self._picture_ports(model)
+        filled = self._picture_ports(model, sense)
         if own is not None:
             check_scene(model, own, self._positions())
-        outputs = (IMAGE_FEATURES, *layer_features(model, filled))
-        return WholeModel(Tower(model, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
+        outputs = (sense.features, *layer_features(model, sense, filled))
+        return WholeModel(Tower(model, sense, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
 
-    def _own_answer(self, model: Any) -> OwnAnswer:
+    def _own_answer(self, model: Any, sense: Sense) -> OwnAnswer:
         """Return what the whole model says of a prompt with a picture."""
         from posenc_models.whole.scenes import own_answer
 
-        return own_answer(model, self._picture_ports(model))
+        return own_answer(model, sense, self._picture_ports(model, sense))
 
-    def _picture_ports(self, model: Any) -> dict[str, str]:
+    def _picture_ports(self, model: Any, sense: Sense) -> dict[str, str]:
         """Return what goes into the tower of a model, by its names: the rest of the text of each port."""
         from posenc_models.whole.scenes import picture_ports
 
         return picture_ports(
-            model, lambda ports: fill_ports(model, self.dtype, ports, set(ports), self.contents.image_size)
+            model, sense, lambda ports: fill_ports(model, self.dtype, ports, set(ports), self.contents.image_size)
         )
 
     def _with_sentences(self, model: Any, inputs: Sequence[str], encoder: SentenceEncoder) -> nn.Module:
@@ -444,7 +443,7 @@ class ModelFolder(Checkpoint):
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
         from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of
 
-        said, two = config_values(model), bool(self.task.encoder)
+        said, two, sense = config_values(model), bool(self.task.encoder), self.task.sense
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = fill_ports(model, self.dtype, self.task.inputs, takes)
         # several positions a token are of images, which no mask counts
@@ -468,8 +467,8 @@ class ModelFolder(Checkpoint):
                 memory, lines = call_with_states(model, list(filled), layers, cache)
             notes = [*notes, *lines]
         added: dict[str, str] = {}
-        if self.task.sees:
-            added = dict.fromkeys(layer_features(model, self._picture_ports(model)), filled[EMBEDDINGS])
+        if sense:
+            added = dict.fromkeys(layer_features(model, sense, self._picture_ports(model, sense)), filled[EMBEDDINGS])
         module = (
             DecoderOfEncoder(model, list(filled))
             if two
@@ -491,7 +490,7 @@ class ModelFolder(Checkpoint):
             said,
             max(generates, 0),
             (_begin(model),) if two else (),
-            places_of(model) if self.task.sees else None,
+            places_of(model, sense) if sense else None,
         )
 
 

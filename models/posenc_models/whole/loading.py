@@ -103,7 +103,7 @@ def load_checkpoint(checkpoint: Checkpoint, trial: bool) -> tuple[Any, list[str]
     if checkpoint.adapter is not None:
         model, line = merged(model, checkpoint.adapter)
         lines.append(line)
-    if checkpoint.task.kind == "scenes" and not checkpoint.task.sees:
+    if checkpoint.task.kind == "scenes" and checkpoint.task.sense is None:
         _leave_out_towers(model)
     if hasattr(model, "set_experts_implementation") and _has_experts(checkpoint.config):
         model.set_experts_implementation("batched_mm")

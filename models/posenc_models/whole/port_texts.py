@@ -18,6 +18,8 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "
 """Keys that say how many positions a model has."""
 CHANNELS = ("in_channels", "in_chans", "num_channels")
 """Keys of the channels of pixels."""
+OF_SOUNDS = (("num_mel_bins",), ("max_source_positions", "max_position_embeddings"))
+"""Keys of the bins of a spectrum, and of the places that its frames make, two of them one."""
 LOOKING = ("vision_config", "backbone_config")
 """Keys of the config of what looks at images, where others stand beside it."""
 DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
@@ -64,7 +66,7 @@ def config_values(model: Any) -> dict[str, Any]:
     of_patches = numbers_of_patches(model.config) if hasattr(model.config, "vision_config") else {}
     width = getattr(config, "hidden_size", None)
     widths = {"hidden_size": width, "encoder_width": getattr(encoder, "hidden_size", width)}
-    said = {**config.to_dict(), **of_patches, **of_images, **widths}
+    said = {**config.to_dict(), **of_patches, **of_images, **numbers_of_sounds(model.config), **widths}
     if said.get("conv_stride"):
         said["receptive_field"] = receptive_field(said)
     if said.get("max_source_positions"):
@@ -90,6 +92,15 @@ def numbers_of_patches(config: Any) -> dict[str, int]:
         # the whole image is a tile, too
         said["tiles"] = 1 + max((height // size) * (width // size) for height, width in points)
     return said
+
+
+def numbers_of_sounds(config: Any) -> dict[str, int]:
+    """Return what texts of ports say of the spectra of sounds, if a config is of them among others: bins and frames."""
+    audio = getattr(config, "audio_config", None)
+    bins, places = (
+        next((size for key in keys if isinstance(size := getattr(audio, key, None), int)), None) for keys in OF_SOUNDS
+    )
+    return {} if bins is None or places is None else {"num_mel_bins": bins, "frames": 2 * places}
 
 
 def _config_of_encoder(model: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Models that see, as several graphs: a tower of pictures, a table of words, and the decoder that reads both.
+"""Models that see or hear, as several graphs: a tower of pictures, a table of words, and the decoder that reads both.
 
 The tower gives embeddings, as many rows for a picture as its prompt has places for it. A place is a token of the id
 that the config calls `image_token_id`; its embedding is replaced. transformers' own `get_image_features` is the tower,
-with what brings its vectors to the decoder's width.
+with what brings its vectors to the decoder's width. Spectra of sounds are pictures, too: a `Sense` says what differs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
-from posenc.picture_places import PicturePlaces
+from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
+from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, PICTURES, TYPES
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
@@ -34,8 +35,8 @@ MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
 """What texts of ports say of sizes."""
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
-FEATURES_OF = "get_image_features"
-"""The method of transformers that makes embeddings of pictures."""
+TEXT_ALONE = "; --task text-generation writes its text alone"
+"""What is said last of a model that is not exported with its pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
 """The attribute of a processor's class that says whether the tokens of pictures have a type of their own."""
 
@@ -45,16 +46,18 @@ class Tower(nn.Module):
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         inputs: the names of what its tower takes, in the order in which tensors come.
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, sense: Sense, inputs: Sequence[str]) -> None:
         super().__init__()
-        self.model, self.inputs = model, tuple(inputs)
+        self.model, self.sense, self.inputs = model, sense, tuple(inputs)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
-        features: Any = getattr(self.model, FEATURES_OF)
+        own = _methods(self.model, self.sense)
+        features = own[0] if own else inner_features(self.model, places_of(self.model, self.sense).token)
         with traceable_towers():
             found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
         return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
@@ -115,73 +118,114 @@ class Words(nn.Module):
         return embeddings
 
 
-def picture_ports(model: Any, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
+def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
     """Return what goes into the tower of a model, by its names: the rest of the text of each port.
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         fill: fills such texts with what the config says.
 
     Raises ValueError, in one line, where the model has no tower that can be called alone, or fails in each call.
     """
-    method = getattr(model, FEATURES_OF, None)
-    if method is None:
-        raise ValueError(f"{type(model).__name__} is not exported with its images: it has no {FEATURES_OF}")
-    # that of the model without its head is what this one calls, and takes more by name
-    methods = [getattr(one, FEATURES_OF, method) for one in (model, model.base_model)]
-    takes = {name: one for each in methods for name, one in inspect.signature(each).parameters.items()}
-    needed = {name for name, one in takes.items() if one.default is one.empty} | _taken_by_tower(model)
-    why = f"its {FEATURES_OF} takes {', '.join(takes)}"
+    takes = _taken(model, sense)
+    if not takes:
+        raise _refused(model, sense, f"it has no {sense.method}")
+    all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    asked = {name for name, one in takes.items() if one.default is one.empty and one.kind not in all_others}
+    # a mask says where a sound ends, also where a model answers without
+    needed = asked | _taken_by_tower(model, sense) | (set(takes) if sense is HEARING else set())
+    if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
+        raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
+    reasons = []
     # first what has all that is needed, and little else
-    fitting = [ports for ports in PICTURES if set(ports) <= set(takes)]
+    fitting = [ports for ports in OF_SENSES[sense] if asked <= set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
         except ValueError as error:
-            why = str(error).partition(": ")[2]
+            reasons.append(str(error).partition(": ")[2])
             continue
         try:
-            rows_of_small(model, filled)
+            rows_of_small(model, sense, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
-            why = failure_line(model, error, list(ports), cached=False).partition(": ")[2]
+            reasons.append(failure_line(model, error, list(ports), cached=False).partition(": ")[2])
+            continue
+        if sense is HEARING and _reads_lists(model, sense, filled):
+            reasons.append("its tower reads lengths of sounds into a list, and a graph has no lists")
             continue
         return filled
-    raise ValueError(f"{type(model).__name__} is not exported with its images: {why}")
+    raise _refused(model, sense, next(iter(reasons), f"its {sense.method} takes {', '.join(takes)}"))
 
 
-def _taken_by_tower(model: Any) -> set[str]:
+def _refused(model: Any, sense: Sense, why: str) -> ValueError:
+    """Return the error, in one line, of a model that is not exported with its pictures."""
+    return ValueError(f"{type(model).__name__} is not exported with its {sense.given}: {why}{TEXT_ALONE}")
+
+
+def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:
+    """Return what makes embeddings takes: a method, or `forward` itself; nothing if both take no pictures.
+
+    The method of the model without its head is what that of the model calls, and takes more by name.
+    """
+    methods = _methods(model, sense)
+    if not methods:
+        takes = inspect.signature(model.forward).parameters
+        return dict(takes) if next(iter(OF_SENSES[sense][0])) in takes else {}
+    return {name: one for each in methods for name, one in inspect.signature(each).parameters.items()}
+
+
+def _methods(model: Any, sense: Sense) -> list[Callable[..., Any]]:
+    """Return the method that makes embeddings, of a model and of that without its head, as far as they have it."""
+    return [getattr(one, sense.method) for one in (model, model.base_model) if hasattr(one, sense.method)]
+
+
+def _taken_by_tower(model: Any, sense: Sense) -> set[str]:
     """Return the names of what the tower itself takes: some are handed to it, whatever it is."""
-    tower = model.get_encoder(modality="image")
+    tower = model.get_encoder(modality=sense.modality)
     return set() if tower in (None, model) else set(inspect.signature(tower.forward).parameters)
 
 
-def rows_of_small(model: Any, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
+def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[Tensor, ...]:
     """Return what the tower of a model makes of a small picture; it raises what it likes."""
     with torch.no_grad():
-        rows: tuple[Tensor, ...] = Tower(model, list(ports))(
-            *_small_pictures(ports, next(model.parameters()).dtype).values()
-        )
+        pictures = _small_pictures(ports, next(model.parameters()).dtype).values()
+        rows: tuple[Tensor, ...] = Tower(model, sense, list(ports))(*pictures)
     return rows
 
 
-def layer_features(model: Any, ports: Mapping[str, str]) -> tuple[str, ...]:
+def _reads_lists(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
+    """Return whether a tower reads numbers into lists: of images `traceable_towers` keeps them in tensors."""
+    tolist, lists = torch.Tensor.tolist, list[Tensor]()
+
+    def noted(tensor: Tensor) -> Any:
+        lists.append(tensor)
+        return tolist(tensor)
+
+    with replaced(torch.Tensor, "tolist", noted):
+        rows_of_small(model, sense, ports)
+    return bool(lists)
+
+
+def layer_features(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of what a tower gives for layers of the decoder, as ports have them; nothing for most.
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         ports: what goes into its tower: the rest of the text of each port.
     """
-    found = len(rows_of_small(model, ports)) - 1
+    found = len(rows_of_small(model, sense, ports)) - 1
     return tuple(LAYER_FEATURES.format(layer=layer) for layer in range(found))
 
 
-def places_of(model: Any) -> PicturePlaces:
+def places_of(model: Any, sense: Sense) -> PicturePlaces:
     """Return which tokens are places of pictures; raise ValueError, in one line, where the config does not say it."""
-    said = getattr(model.config, "image_token_id", None)
+    said = getattr(model.config, sense.key, None)
     if not isinstance(said, int):
-        raise ValueError(f"{type(model).__name__} is not exported with its images: its config says no image_token_id")
-    takes = TYPES in inspect.signature(model.forward).parameters
-    return PicturePlaces(image=said, types=takes and _has_types(model.config))
+        raise _refused(model, sense, f"its config says no {sense.key}")
+    takes = sense is SIGHT and TYPES in inspect.signature(model.forward).parameters
+    return PicturePlaces(token=said, types=takes and _has_types(model.config), sense=sense)
 
 
 def _has_types(config: Any) -> bool:
@@ -199,37 +243,40 @@ class OwnAnswer:
     """What a whole model says of a prompt with a picture, before anything is put into it: what its graphs must say.
 
     Args:
+        sense: what the picture is of.
         ports: what goes into its tower: the rest of the text of each port.
         pictures: a picture, as the tower takes it.
         ids: the tokens of the prompt, (1, seq).
         logits: (1, seq, vocabulary).
     """
 
+    sense: Sense
     ports: Mapping[str, str]
     pictures: Mapping[str, Tensor]
     ids: Tensor
     logits: Tensor
 
 
-def own_answer(model: Any, ports: Mapping[str, str]) -> OwnAnswer:
+def own_answer(model: Any, sense: Sense, ports: Mapping[str, str]) -> OwnAnswer:
     """Return what a whole model says of a prompt with a picture; raise ValueError, in one line, where it fails.
 
     Args:
         model: the whole model.
+        sense: what the pictures are of.
         ports: what goes into its tower: the rest of the text of each port.
     """
-    places, pictures = places_of(model), _small_pictures(ports, next(model.parameters()).dtype)
+    places, pictures = places_of(model, sense), _small_pictures(ports, next(model.parameters()).dtype)
     takes = inspect.signature(model.forward).parameters
     try:
         with torch.no_grad():
-            rows, *_ = Tower(model, list(ports))(*pictures.values())
-            ids = torch.tensor([[*_text(model, places), *[places.image] * len(rows), *_text(model, places)]])
-            types = {MODAL_TYPES: (ids == places.image).long(), TYPES: _types(ids, places)}
+            rows, *_ = Tower(model, sense, list(ports))(*pictures.values())
+            ids = torch.tensor([[*_text(model, places), *[places.token] * len(rows), *_text(model, places)]])
+            types = {MODAL_TYPES: (ids == places.token).long() * (sense is SIGHT), TYPES: _types(ids, places)}
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
             logits = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
     except Exception as error:  # a model of a stranger's config raises what comes
         raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
-    return OwnAnswer(ports, pictures, ids, logits)
+    return OwnAnswer(sense, ports, pictures, ids, logits)
 
 
 def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) -> None:
@@ -240,10 +287,10 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
         own: what it said before.
         positions: gives those of a prompt's tokens, where pictures change them: of ids and of what goes into the tower.
     """
-    places, ids = places_of(model), own.ids
-    is_picture = ids == places.image
+    places, ids = places_of(model, own.sense), own.ids
+    is_picture = ids == places.token
     with torch.no_grad():
-        rows, *layers = Tower(model, list(own.ports))(*own.pictures.values())
+        rows, *layers = Tower(model, own.sense, list(own.ports))(*own.pictures.values())
         embeddings = Words(model)(ids)
         embeddings[is_picture] = rows
         place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, own.pictures)
@@ -257,21 +304,21 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
         (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
     off = (logits - own.logits).abs().max() / own.logits.abs().max()
     if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
-        raise ValueError(
-            f"{type(model).__name__} is not exported with its images: its decoder reads more of a picture than "
-            f"embeddings (logits are off by {off:.1e} of the largest); --task text-generation writes its text alone"
-        )
+        words = f"its decoder reads more of a {own.sense.picture} than embeddings"
+        raise _refused(model, own.sense, f"{words} (logits are off by {off:.1e} of the largest)")
 
 
 def _types(ids: Tensor, places: PicturePlaces) -> Tensor:
     """Return the types of the tokens of a prompt: 1 for places of pictures, where these have a type."""
-    return (ids == places.image).long() * places.types
+    return (ids == places.token).long() * places.types
 
 
 def _text(model: Any, places: PicturePlaces) -> list[int]:
     """Return a few ids of text: none that the config has a name for."""
     said = model.config.to_dict()
-    named = {places.image, *(said[key] for key in said if key.endswith(("_token_id", "_token_index")))}
+    ids = [said[key] for key in said if key.endswith(("_token_id", "_token_index"))]
+    # several may end a text
+    named = {places.token, *(one for id_ in ids for one in (id_ if isinstance(id_, list) else [id_]))}
     return [id_ for id_ in range(model.config.get_text_config().vocab_size) if id_ not in named][:LETTERS]
 
 
@@ -290,6 +337,8 @@ def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, T
             is_whole = text.startswith("int")
             drawn = torch.randn(shape, generator=random)
             pictures[name] = torch.ones(shape, dtype=torch.int64) if is_whole else drawn.to(dtype)
+            if text.endswith(" mask"):  # padding that must be left out
+                pictures[name][:, shape[1] // 2 :] = 0
     return pictures
 
 

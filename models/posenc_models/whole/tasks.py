@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from posenc.picture_places import HEARING, SIGHT, Sense
 from posenc_models.whole.heads import arguments_of, main_input
 
 TEXT = {
@@ -40,7 +41,7 @@ EMBEDDED = {
     "position_ids": "int64[{sections}batch_size, seq] positions",
     "token_type_ids": "int64[batch_size, seq] < 2",
 }
-"""What goes into the decoder of a model that sees: embeddings of words and of pictures."""
+"""What goes into the decoder of a model that sees or hears: embeddings of words and of pictures."""
 OF_GRIDS = {"image_grid_thw": "int64[images:batch, 3] grids of patches % {merge}"}
 PICTURES: tuple[Mapping[str, str], ...] = (
     {"pixel_values": "float32[patches % {square}, {patch}]", **OF_GRIDS},
@@ -60,6 +61,14 @@ PICTURES: tuple[Mapping[str, str], ...] = (
     {"pixel_values": "float32[images:batch, {num_channels}, {height}, {width}]"},
 )
 """What goes into the tower of a model that sees: the first that it takes, and answers to."""
+SPECTRUM = {"input_features": "float32[sounds:batch, {num_mel_bins}, {frames}]"}
+SPECTRA_OF_SCENES: tuple[Mapping[str, str], ...] = (
+    {**SPECTRUM, "input_features_mask": "int64[sounds:batch, {frames}] mask"},
+    {**SPECTRUM, "feature_attention_mask": "int64[sounds:batch, {frames}] mask"},
+    SPECTRUM,
+)
+"""What goes into the tower of a model that hears, likewise."""
+OF_SENSES = {SIGHT: PICTURES, HEARING: SPECTRA_OF_SCENES}
 ALTERNATIVES = {name: port.replace("seq", "num_choices, seq", 1) for name, port in TEXT.items()}
 """What goes into a model that chooses: a text has so many alternatives, each with its tokens."""
 PAIRS = {
@@ -75,10 +84,8 @@ SENTENCE_SIMILARITY = "sentence-similarity"
 SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
-TOWER_FILE, WORDS_FILE = "vision_encoder", "embed_tokens"
-"""The files of a model that sees, beside its decoder: pictures to embeddings, and ids of tokens to embeddings."""
-IMAGE_FEATURES, EMBEDDINGS = "image_features", "inputs_embeds"
-"""What comes out of them, by the names of transformers.js."""
+WORDS_FILE, EMBEDDINGS = "embed_tokens", "inputs_embeds"
+"""The file of a model that sees or hears, beside its tower and its decoder, that has ids of tokens to embeddings."""
 TYPES = "token_type_ids"
 """The input that tells the tokens of pictures from those of text, or a text from another."""
 LAYER_FEATURES = "deepstack_features.{layer}"
@@ -115,7 +122,7 @@ class Task:
         encoder: what goes into the encoder, where it is a graph of its own: `inputs` and `outputs` are the decoder's.
         kind: what such a model looks at first.
         half: whether its models are the encoders of others, whose configs are those of both.
-        sees: whether pictures go in: a tower makes embeddings of them, which the decoder reads among those of words.
+        sense: what pictures go in, if any do: a tower makes embeddings, which the decoder reads among those of words.
         either: whether its models may also have an encoder and a decoder, which answer in one call.
     """
 
@@ -128,7 +135,7 @@ class Task:
     encoder: Mapping[str, str] = field(default_factory=dict)
     kind: Kind = "text"
     half: bool = False
-    sees: bool = False
+    sense: Sense | None = None
     either: bool = False
 
     def ends_of(self, architecture: str) -> tuple[str, ...]:
@@ -226,7 +233,17 @@ _ALL = (
         LOGITS,
         cache=True,
         kind="scenes",
-        sees=True,
+        sense=SIGHT,
+    ),
+    Task(
+        "audio-text-to-text",
+        "AutoModelForMultimodalLM",
+        (CONDITIONAL_GENERATION,),
+        EMBEDDED,
+        LOGITS,
+        cache=True,
+        kind="scenes",
+        sense=HEARING,
     ),
     Task(
         "text2text-generation",

@@ -77,8 +77,9 @@ def describe(
             file_of(folder, folder / name) for name in _beside(target, options, draft) if (folder / name).is_file()
         ),
         parts=tuple(part.name for part in draft.parts),
-        picture_id=None if target.places is None else target.places.image,
+        picture_id=None if target.places is None else target.places.token,
         picture_types=target.places is not None and target.places.types,
+        picture_of="image" if target.places is None else target.places.sense.modality,
     )
 
 

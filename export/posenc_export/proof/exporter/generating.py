@@ -78,7 +78,7 @@ def _scenes(scene: SceneGraphs, rng: np.random.Generator) -> Generation:
     for seen in (tuple(scene.picture(seed, grid) for seed, grid in some) for some in ALBUM):
         prompt = rng.choice(words, 2).tolist()
         for picture in seen:
-            prompt += [*rng.choice(words, 1).tolist(), *[scene.places.image] * scene.rows_of(picture)]
+            prompt += [*rng.choice(words, 1).tolist(), *[scene.places.token] * scene.rows_of(picture)]
         prompts.append(prompt + rng.choice(words, 3).tolist())
         pictures.append(seen)
     return asked_of(prompts, (), pictures)
