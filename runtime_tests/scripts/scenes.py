@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import posenc_export
 from helpers.made_parts import put_part
 from helpers.own_generation import own_tokens, pictures_for
-from helpers.scene_folders import PLACES, TASK
+from helpers.scene_folders import PLACES, SCENES, TASK
 from helpers.small_towers import READERS, small
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput, ExportFailed
@@ -36,16 +36,24 @@ from posenc_models import ModelFolder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
 HEAD = ("model type", "what goes into its tower", "rows of a picture", "verdict", "tokens")
+OTHERS = (
+    *("llava/pixtral", "lighton_ocr", "idefics2", "llava_next_video", "vipllava", "aya_vision", "cohere2_vision"),
+    *("got_ocr2", "qianfan_ocr", "exaone4_5", "cosmos3_edge", "minimax_m3_vl"),
+)
+"""Kinds of models beside those that tests try."""
 COUNT = 20
 """Tokens that are compared with those of `generate`, behind each prompt and in a batch of all."""
 
 
 def measured(name: str, folder: Path) -> tuple[str, ...]:
     """Return the row of a kind of model."""
-    said: dict[str, Any] = {**READERS[name].said, **PLACES}
-    model: Any = small(name.split("/", maxsplit=1)[0], **said)
-    model.generation_config.eos_token_id = None
-    model.save_pretrained(folder / "model")
+    if name in SCENES:
+        SCENES[name].save(folder / "model")
+    else:
+        said: dict[str, Any] = {**READERS[name].said, **PLACES}
+        model: Any = small(name.split("/", maxsplit=1)[0], **said)
+        model.generation_config.eos_token_id = None
+        model.save_pretrained(folder / "model")
     try:
         loaded = ModelFolder.load(folder / "model", TASK)
         result = posenc_export.export(
@@ -78,7 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     rows = []
-    for name in options.kinds or READERS:
+    for name in options.kinds or (*SCENES, *OTHERS):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 rows.append(measured(name, Path(folder)))
