@@ -17,16 +17,13 @@ from torch.nn import functional
 
 from posenc.weight_files import READERS
 from posenc_models.whole.modules import forget_lengths
-from posenc_models.whole.pipeline import (
-    LAYERS,
-    SENTENCE,
-    TOKENS,
+from posenc_models.whole.pipeline import LAYERS, SENTENCE, TOKENS, SentenceEncoder
+from posenc_models.whole.sentence_steps import (
     DenseStep,
     LayerMixStep,
     LayerNormStep,
     NormalizeStep,
     PoolingStep,
-    SentenceEncoder,
     SpladeStep,
     Step,
     Weighted,
