@@ -33,7 +33,7 @@ if interrupts.is_command():
         supervise(lambda place: import_module("posenc_export.bundle.replacement").settle_leftovers(Path(place)))
     interrupts.leave_at_once()
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -46,6 +46,7 @@ from posenc_export.common.notebooks import PAGES
 if TYPE_CHECKING:
     from torch import nn
 
+    from posenc.ports import Port
     from posenc.spec import Spec
     from posenc_export.bundle.folder import Bundle
     from posenc_export.proof.benchmarks import BenchOptions, BenchResult
@@ -114,10 +115,8 @@ def target(
         from posenc_export.write.targets.whole import whole_target
 
         return whole_target(source, spec, seed)
-    # a text with a colon names a factory, one without a scheme
-    is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
-    if ports and not is_module:
-        raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
+    is_module = _is_module(source)
+    _check_taken(source, ports)
     check_inputs(ports)
     if isinstance(source, ModelConfig):
         from posenc_export.write.targets.hf_config import config_target
@@ -130,6 +129,21 @@ def target(
     from posenc_export.write.targets.scheme import scheme_target
 
     return scheme_target(str(source), spec, parameters, seed)
+
+
+def _is_module(source: Source) -> bool:
+    """Return whether a source is a user's module: a text with a colon names a factory, one without a scheme."""
+    from posenc_models import ModelConfig, ModelFolder
+
+    return not isinstance(source, ModelConfig | ModelFolder) and (not isinstance(source, str) or ":" in source)
+
+
+def _check_taken(source: Source, ports: Sequence[Port]) -> None:
+    """Raise BadInput, before anything is loaded, for inputs of a scheme."""
+    from posenc_models import ModelFolder
+
+    if ports and not _is_module(source) and not isinstance(source, ModelFolder):
+        raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
 
 
 @worded(in_python)
@@ -171,6 +185,7 @@ def export(
     from posenc_models import ModelFolder
 
     ports, assumed = ports_of(inputs)
+    _check_taken(source, ports)
     parts = split(settings, spec, options or ExportOptions(), source)
     is_sized = spec is not None or "max_len" in settings
     if isinstance(source, ModelFolder):

@@ -33,6 +33,7 @@ def test_no_source_needs_torch() -> None:
         ("rope -p head_dim=7", "head_dim must be an even number of at least 2, got 7"),
         ("rope_nd -p rope_theta=10000,0.5", "rope_theta must be a finite number above 1, got 0.5"),
         ("learned -p std=inf", "std must be a finite number above 0, got inf"),
+        ("rope -i x:float32[a]", "-i gives the inputs of package.module:factory; a scheme has its own"),
     ],
 )
 def test_a_wrong_parameter_is_refused_without_torch(words: str, text: str) -> None:
