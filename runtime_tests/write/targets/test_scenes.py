@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import transformers
+from onnx import numpy_helper
 
 import posenc_export
 from helpers.model_folders import refused_without_torch
@@ -294,3 +296,27 @@ def test_a_replacement_with_other_angles_is_refused(
     result = cli("export", "--model", saved_scene(once, "qwen2_5_vl"), "--task", TASK, "-o", tmp_path / "b")
     assert result.exit_code == 2
     assert "logits are off by" in result.output
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["gemma3"])
+@pytest.mark.parametrize("file", ["vision_encoder", "embed_tokens", "decoder_model_merged"])
+def test_each_file_is_proved_as_one_of_another_program(
+    once: Once, file: str, bundle: Path, cli: Cli, tmp_path: Path
+) -> None:
+    """A right file passes; with its largest matrix a hundredth larger it does not."""
+    folder, path = saved_scene(once, "gemma3"), tmp_path / f"{file}.onnx"
+    words = ("prove", str(path), "--model", str(folder), "--task", TASK, "--runtime", "ort-cpu", "--proof", "quick")
+    model = onnx.load(bundle / path.name)
+    onnx.save(model, path)
+    result = cli(*words)
+    assert result.exit_code == 0, result.output
+    stored = model.graph.initializer
+    matrices = [one for one in stored if len(one.dims) == 2 and one.data_type == onnx.TensorProto.FLOAT]
+    largest = max(matrices, key=lambda one: one.dims[0] * one.dims[1])
+    wider = (1.01 * numpy_helper.to_array(largest)).astype(np.float32)
+    largest.CopyFrom(numpy_helper.from_array(wider, largest.name))
+    onnx.save(model, path)
+    result = cli(*words)
+    assert result.exit_code == 1, result.output
+    assert "PE104" in result.output
