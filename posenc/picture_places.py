@@ -19,12 +19,14 @@ class Sense:
         picture: What one is called.
         given: What several are called where they are given to a model.
         file: What the tower's file is called by transformers.js, without its ending.
+        part: The key of a config that is that of the tower.
     """
 
     modality: Literal["image", "audio"]
     picture: str
     given: str
     file: str
+    part: str
 
     @property
     def method(self) -> str:
@@ -42,8 +44,8 @@ class Sense:
         return f"{self.modality}_features"
 
 
-SIGHT = Sense("image", "picture", "images", "vision_encoder")
-HEARING = Sense("audio", "sound", "sounds", "audio_encoder")
+SIGHT = Sense("image", "picture", "images", "vision_encoder", "vision_config")
+HEARING = Sense("audio", "sound", "sounds", "audio_encoder", "audio_config")
 SENSES = {sense.modality: sense for sense in (SIGHT, HEARING)}
 
 

@@ -49,6 +49,7 @@ from posenc_models.whole.tasks import (
     TYPES,
     WORDS_FILE,
     Task,
+    all_tasks,
     positions_of_token,
     task_of,
 )
@@ -330,7 +331,9 @@ class ModelFolder(Checkpoint):
         if self.task.kind == "scenes" and sense is None:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
-            notes.append(f"the graph reads text alone{several}: images and sounds are left out")
+            seeing = [one.name for one in all_tasks() if one.sense is not None and one.sense.part in self.config]
+            advice = "".join(f"; --task {name} takes them" for name in seeing[:1])
+            notes.append(f"the graph reads text alone{several}: images and sounds are left out{advice}")
         if self.part and sense:
             return self._part_of_scene(model, sense, notes, own)
         if self.part:

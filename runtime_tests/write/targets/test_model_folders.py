@@ -191,7 +191,8 @@ def test_what_a_config_leaves_out_has_its_default(once: Once, tmp_path: Path) ->
             "3, ",
             (
                 "rotary angles are exact: model.language_model.rotary_emb was Qwen2VLRotaryEmbedding (default, mrope)",
-                "the graph reads text alone, whose tokens have three positions each: images and sounds are left out",
+                "the graph reads text alone, whose tokens have three positions each: images and sounds are left out; "
+                "--task image-text-to-text takes them",
             ),
         ),
         (
@@ -199,7 +200,7 @@ def test_what_a_config_leaves_out_has_its_default(once: Once, tmp_path: Path) ->
             "",
             (
                 "rotary angles are exact: model.language_model.rotary_emb was LlamaRotaryEmbedding (default)",
-                "the graph reads text alone: images and sounds are left out",
+                "the graph reads text alone: images and sounds are left out; --task image-text-to-text takes them",
             ),
         ),
     ],
