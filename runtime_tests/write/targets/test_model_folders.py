@@ -53,7 +53,7 @@ CERTIFIED = ("llama", "gemma3", "bloom", "vit", "deepseek_v3")
     [
         (None, None, "has no config.json: expected a folder that save_pretrained wrote"),
         ({"hidden_size": 3}, None, "has no model_type: expected that of a model of transformers"),
-        (CONFIG, "translation", "unknown task 'translation': expected one of text-generation, text2text-"),
+        (CONFIG, "translation", "unknown task 'translation': expected one of text-generation, image-text-to-text, "),
         ({"model_type": "llama"}, None, "has no architectures: give --task, one of text-generation"),
         (
             {**CONFIG, "architectures": ["LlamaForRewards"]},
