@@ -63,6 +63,11 @@ GOOD: dict[str, Port] = {
     "n: int64[1] size of seq": Port("n", ONE, "int64", Size("seq")),
     "n: int64[] size of seq": Port("n", (), "int64", Size("seq")),
     "sizes: int64[batch, 2] extents of batch": Port("sizes", (BATCH, fixed(2)), "int64", Extents("batch")),
+    "grids: int64[batch, 3] grids of batch % 2": Port("grids", (BATCH, fixed(3)), "int64", Grids("batch", 2)),
+    "grids: int64[batch, 3] grids of batch": Port("grids", (BATCH, fixed(3)), "int64", Grids("batch")),
+    "sizes: int64[batch, 2] frames of batch*batch % 14": Port(
+        "sizes", (BATCH, fixed(2)), "int64", Frames("batch", "batch", 14)
+    ),
     "image: float32[batch, 3, height % 14, width%14]": Port(
         "image",
         (BATCH, fixed(3), Axis("height", "grid", multiple=14), Axis("width", "grid", multiple=14)),
