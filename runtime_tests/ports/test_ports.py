@@ -7,6 +7,8 @@ from posenc.ports import (
     SEQ,
     Axis,
     Extents,
+    Frames,
+    Grids,
     Indices,
     Mask,
     Port,
