@@ -1,6 +1,7 @@
-"""What transformers' own `generate` writes behind prompts with pictures, which a bundle's manifest has."""
+"""What transformers' own `generate` writes behind prompts with pictures or sounds, which a bundle's manifest has."""
 
 import inspect
+import json
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 import transformers
 
+from posenc.picture_places import SIGHT
 from posenc.ports import Array
 from posenc_export.bundle.manifest import Generation
 from posenc_export.proof.loaded_model import LoadedModel
@@ -23,12 +25,13 @@ def pictures_for(model: LoadedModel, generation: Generation) -> dict[str, Array]
 def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: int) -> list[list[int]]:
     """What `generate` of a folder's model writes behind recorded prompts, all in one batch padded on the left."""
     assert model.scene is not None
-    own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    (name,) = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+    own: Any = getattr(transformers, name).from_pretrained(folder).eval()
     longest = max(map(len, generation.prompts))
     ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
     pictures = {name: torch.from_numpy(array) for name, array in pictures_for(model, generation).items()}
-    is_picture = ((ids == model.scene.places.token) & (mask == 1)).long()
+    is_picture = ((ids == model.scene.places.token) & (mask == 1)).long() * (model.scene.places.sense is SIGHT)
     types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
     takes = inspect.signature(own.forward).parameters
     given = {**pictures, **{name: one for name, one in types.items() if name in takes}}

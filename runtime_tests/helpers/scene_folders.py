@@ -81,14 +81,23 @@ SCENES: Mapping[str, Small] = {small.kind: _seeing(small) for small in (*OF_TEXT
 """The models, by their types."""
 
 
-def saved_scene(once: Once, kind: str) -> Path:
-    """A folder with a small model that sees, its weights at random."""
-    return once(f"scene-{kind}", SCENES[kind].save)
+def save_scene(kind: str, folder: Path) -> None:
+    """Write a folder with a small model that sees, its weights at random.
 
-
-def save_three_axes(folder: Path) -> None:
-    """Write a folder with a small model whose patches are rotated by time, row and column."""
+    Args:
+        kind: A type of `SCENES`, or a kind of `small_towers.READERS`, whose config says no more than its tower needs.
+        folder: Where it is written.
+    """
+    if kind in SCENES:
+        SCENES[kind].save(folder)
+        return
     from helpers.small_towers import READERS, small
 
-    model: Any = small("minimax_m3_vl", **{**READERS["minimax_m3_vl"].said, **PLACES})
+    model: Any = small(kind.split("/", maxsplit=1)[0], **{**READERS[kind].said, **PLACES})
+    model.generation_config.eos_token_id = None
     model.save_pretrained(folder)
+
+
+def saved_scene(once: Once, kind: str) -> Path:
+    """A folder with a small model that sees."""
+    return once(f"scene-{kind}", lambda folder: save_scene(kind, folder))

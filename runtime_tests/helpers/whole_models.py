@@ -5,10 +5,13 @@ from pathlib import Path
 
 import onnxruntime
 
+import posenc_export
+from helpers.shared import Once
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.callees import Callee
 from posenc_export.proof.generation import TokenWriter
+from posenc_models import ModelFolder
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -37,3 +40,14 @@ def callee_of(bundle: Bundle) -> Callee:
     assert artifact is not None
     session = onnxruntime.InferenceSession(bundle.path(artifact), providers=["CPUExecutionProvider"])
     return Callee(run_of(session), bundle.manifest.inputs)
+
+
+def proved(once: Once, folder: Path, task: str) -> Path:
+    """The bundle of a model's folder for a task, which was proved in ONNX Runtime."""
+
+    def export(place: Path) -> None:
+        loaded = ModelFolder.load(folder, task)
+        result = posenc_export.export(loaded, to=place, formats=("onnx",), runtimes=("ort-cpu",))
+        assert result.passed, str(result)
+
+    return once(f"{folder.name}-{task}", export)

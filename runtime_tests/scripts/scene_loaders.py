@@ -26,8 +26,7 @@ import posenc_export
 from helpers.made_parts import put_part
 from helpers.own_generation import own_tokens, pictures_for
 from helpers.pages import blocks
-from helpers.scene_folders import END, IMAGE, PLACES, SCENES, START, TASK
-from helpers.small_towers import READERS, small
+from helpers.scene_folders import END, IMAGE, START, TASK, save_scene
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
@@ -72,7 +71,7 @@ def framed(model: LoadedModel, prompt: Sequence[int], pictures: Sequence[Picture
     return (*ids, *rest)
 
 
-def asked_of(bundle: Path) -> tuple[LoadedModel, list[Generation]]:
+def model_and_prompts(bundle: Path) -> tuple[LoadedModel, list[Generation]]:
     """Return a bundle's model, and the prompts of its manifest with what stands around pictures."""
     model, generations = posenc_export.load(bundle), []
     for one in Bundle.open(bundle).manifest.generations:
@@ -105,7 +104,7 @@ def _first_other(row: Sequence[int], own: Sequence[int]) -> int | None:
 
 def answers(folder: Path, bundle: Path, npm: Path) -> tuple[str, ...]:
     """Return what came of a bundle of a model's folder: in our own class, in transformers.js, and with more lines."""
-    model, generations = asked_of(bundle)
+    model, generations = model_and_prompts(bundle)
     expected = [own_tokens(folder, model, one, COUNT) for one in generations]
     ours: list[Any] = []
     asked = []
@@ -139,20 +138,9 @@ def of_transformers_js(bundle: Path, question: Any, npm: Path, *, lines: bool) -
     return tokens
 
 
-def save(kind: str, folder: Path) -> None:
-    """Write the folder of a small model of a type."""
-    if kind in SCENES:
-        SCENES[kind].save(folder)
-        return
-    said: dict[str, Any] = {**READERS[kind].said, **PLACES}
-    model: Any = small(kind, **said)
-    model.generation_config.eos_token_id = None
-    model.save_pretrained(folder)
-
-
 def row(kind: str, npm: Path, folder: Path) -> tuple[str, ...]:
     """Return the row of a model: what each loader writes."""
-    save(kind, folder / "model")
+    save_scene(kind, folder / "model")
     words = ["export", "--model", folder / "model", "--task", TASK, "-f", "onnx", "--runtime", "ort-cpu"]
     words += ["--proof", "quick", "-q", "-o", folder / "bundle"]
     command = [sys.executable, "-m", "posenc_export", *words]

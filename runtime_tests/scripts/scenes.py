@@ -18,7 +18,6 @@ import tempfile
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import onnxruntime
 
@@ -27,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import posenc_export
 from helpers.made_parts import put_part
 from helpers.own_generation import own_tokens, pictures_for
-from helpers.scene_folders import PLACES, SCENES, TASK
-from helpers.small_towers import READERS, small
+from helpers.scene_folders import SCENES, TASK, save_scene
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.errors import BadInput, ExportFailed
 from posenc_export.common.markdown import table
@@ -47,13 +45,7 @@ COUNT = 20
 
 def measured(name: str, folder: Path) -> tuple[str, ...]:
     """Return the row of a kind of model."""
-    if name in SCENES:
-        SCENES[name].save(folder / "model")
-    else:
-        said: dict[str, Any] = {**READERS[name].said, **PLACES}
-        model: Any = small(name.split("/", maxsplit=1)[0], **said)
-        model.generation_config.eos_token_id = None
-        model.save_pretrained(folder / "model")
+    save_scene(name, folder / "model")
     try:
         loaded = ModelFolder.load(folder / "model", TASK)
         result = posenc_export.export(

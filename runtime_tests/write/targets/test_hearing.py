@@ -1,6 +1,5 @@
 """Models that hear beside text, in graphs of their own, held against the whole model of transformers."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
@@ -13,15 +12,14 @@ import torch
 import transformers
 
 import posenc_export
+from helpers.own_generation import own_tokens, pictures_for
 from helpers.scene_folders import saved_scene
 from helpers.shared import Cli, Once
 from helpers.sound_folders import HEARING, HEARS, saved_hearing
+from helpers.whole_models import proved
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.manifest import Generation
 from posenc_export.proof.generation import differences, token_writer
-from posenc_export.proof.loaded_model import LoadedModel
-from posenc_export.proof.scenes import pictures_of
 from posenc_models import ModelFolder
 
 QUICK = ("voxtral", "audioflamingo3", "qwen2_audio")
@@ -32,38 +30,7 @@ KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.exhaust
 @pytest.fixture
 def heard(once: Once, kind: str) -> Path:
     """The bundle of a small model that hears, which was proved."""
-    folder = saved_hearing(once, kind)
-
-    def export(place: Path) -> None:
-        result = posenc_export.export(
-            ModelFolder.load(folder, HEARS), to=place, formats=("onnx",), runtimes=("ort-cpu",)
-        )
-        assert result.passed, str(result)
-
-    return once(f"hearing-bundle-{kind}", export)
-
-
-def sounds_of(model: LoadedModel, generation: Generation) -> dict[str, Array]:
-    """The spectra of recorded prompts, as a processor would give them."""
-    assert model.scene is not None
-    return pictures_of(model.scene.tower.inputs, list(chain.from_iterable(generation.pictures)))
-
-
-def written_by_itself(folder: Path, generation: Generation, sounds: dict[str, Array], count: int) -> list[list[int]]:
-    """What transformers' own `generate` writes behind recorded prompts, all in one batch."""
-    (name,) = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
-    own: Any = getattr(transformers, name).from_pretrained(folder).eval()
-    longest = max(map(len, generation.prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in generation.prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in generation.prompts])
-    given = {name: torch.from_numpy(array) for name, array in sounds.items()}
-    lengths = {"max_new_tokens": count, "min_new_tokens": count}
-    with torch.no_grad():
-        written = own.generate(
-            input_ids=ids, attention_mask=mask, **given, **lengths, do_sample=False, eos_token_id=None, pad_token_id=0
-        )
-    rows: list[list[int]] = written[:, longest:].tolist()
-    return rows
+    return proved(once, saved_hearing(once, kind), HEARS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,10 +39,10 @@ def test_tokens_behind_sounds_are_those_of_generate(once: Once, kind: str, heard
     model, generations = posenc_export.load(heard), Bundle.open(heard).manifest.generations
     assert [len(list(chain.from_iterable(one.pictures))) for one in generations] == [1, 2, 1, 0, 4]
     for one in generations:
-        count, sounds = len(one.tokens[0]), sounds_of(model, one)
+        count, sounds = len(one.tokens[0]), pictures_for(model, one)
         written = model.generate([list(prompt) for prompt in one.prompts], count, sounds=sounds or None)
         assert written == [list(row) for row in one.tokens]
-        assert written == written_by_itself(saved_hearing(once, kind), one, sounds, count)
+        assert written == own_tokens(saved_hearing(once, kind), model, one, count)
     assert len(set(chain.from_iterable(generations[-1].tokens))) > 10, "they depend on what was read"
 
 
@@ -140,7 +107,7 @@ def test_sounds_that_do_not_fill_their_places_are_refused(
     heard: Path, given: Callable[[dict[str, Array]], dict[str, Any]], words: str
 ) -> None:
     model, (_, two, *_) = posenc_export.load(heard), Bundle.open(heard).manifest.generations
-    (prompt,), sounds = two.prompts, sounds_of(model, two)
+    (prompt,), sounds = two.prompts, pictures_for(model, two)
     with pytest.raises(ValueError, match=words):
         model.generate(list(prompt), 2, **given(sounds))
     text = model.begin()

@@ -16,8 +16,9 @@ from onnx import numpy_helper
 import posenc_export
 from helpers.model_folders import refused_without_torch
 from helpers.own_generation import own_tokens, pictures_for
-from helpers.scene_folders import IMAGE, SCENES, TASK, save_three_axes, saved_scene
+from helpers.scene_folders import IMAGE, SCENES, TASK, saved_scene
 from helpers.shared import Cli, Once
+from helpers.whole_models import proved
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.callees import Callee
@@ -36,15 +37,7 @@ KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.exhaust
 @pytest.fixture
 def bundle(once: Once, kind: str) -> Path:
     """The bundle of a small model, which was proved."""
-    folder = saved_scene(once, kind)
-
-    def export(place: Path) -> None:
-        result = posenc_export.export(
-            ModelFolder.load(folder, TASK), to=place, formats=("onnx",), runtimes=("ort-cpu",)
-        )
-        assert result.passed, str(result)
-
-    return once(f"scene-bundle-{kind}", export)
+    return proved(once, saved_scene(once, kind), TASK)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -272,7 +265,7 @@ def test_what_goes_in_is_named_as_loaders_know_it(once: Once) -> None:
 
 def test_a_tower_whose_patches_have_a_time_too_keeps_its_own_angles(once: Once) -> None:
     """Its module takes any number of axes: with rows and columns alone, ours gave the same numbers."""
-    folder = once("scene-three-axes", save_three_axes)
+    folder = saved_scene(once, "minimax_m3_vl")
     tower = ModelFolder.load(folder, TASK).others[0].build()
     assert any("three axes of 2 frequencies fit into its heads of 16" in note for note in tower.notes)
     own: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
