@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from posenc.picture_places import HEARING, SENSES, SIGHT
+from posenc.picture_places import HEARING, SIGHT
 from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
-from posenc_export.bundle.decoders import ENCODED, ROPE_DELTAS, states_in
+from posenc_export.bundle.decoders import ROPE_DELTAS, states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
@@ -32,10 +33,11 @@ from posenc_export.proof.generation import (
 )
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
-from posenc_export.proof.scenes import EMBEDDINGS, POSITIONS, SceneGraphs
+from posenc_export.proof.scenes import SceneGraphs
 from posenc_models.whole import SENTENCE
 
-Images: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
+ProcessorOutput: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
+"""Pictures or sounds as a processor gives them: arrays by their names, or the only one."""
 TOKENS = "input_ids"
 """The input that holds ids of tokens, by the name that every task has for it."""
 
@@ -72,8 +74,8 @@ class LoadedModel:
         ids: Sequence[int],
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
-        images: Images | None = None,
-        sounds: Images | None = None,
+        images: ProcessorOutput | None = None,
+        sounds: ProcessorOutput | None = None,
     ) -> list[int]: ...
     @overload
     def generate(
@@ -81,8 +83,8 @@ class LoadedModel:
         ids: Sequence[Sequence[int]],
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
-        images: Images | None = None,
-        sounds: Images | None = None,
+        images: ProcessorOutput | None = None,
+        sounds: ProcessorOutput | None = None,
     ) -> list[list[int]]: ...
     @overload
     def generate(
@@ -90,16 +92,16 @@ class LoadedModel:
         ids: npt.NDArray[np.integer],
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
-        images: Images | None = None,
-        sounds: Images | None = None,
+        images: ProcessorOutput | None = None,
+        sounds: ProcessorOutput | None = None,
     ) -> list[int] | list[list[int]]: ...
     def generate(
         self,
         ids: npt.ArrayLike,
         max_new_tokens: int = 32,
         eos_token_id: int | Collection[int] | None = None,
-        images: Images | None = None,
-        sounds: Images | None = None,
+        images: ProcessorOutput | None = None,
+        sounds: ProcessorOutput | None = None,
     ) -> list[int] | list[list[int]]:
         """Return the likeliest token, each time, behind a prompt or behind each prompt of a batch.
 
@@ -157,7 +159,7 @@ class LoadedModel:
         return decoder if self.scene is None else replace(self.scene, decoder=decoder).callee()
 
     def _pictures(
-        self, ids: Array, mask: Array, images: Images | None, sounds: Images | None = None
+        self, ids: Array, mask: Array, images: ProcessorOutput | None, sounds: ProcessorOutput | None = None
     ) -> dict[str, Array]:
         """Return what goes into the tower; raise ValueError where the model has none, or where nothing fills places."""
         sense = None if self.scene is None else self.scene.places.sense
@@ -182,12 +184,9 @@ class LoadedModel:
             raise ValueError(f"{sense.given} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}")
         arrays = {name: np.asarray(given[name], numpy_dtype(port.dtype)) for name, port in ports.items()}
         for name, port in ports.items():
-            shape = arrays[name].shape
-            fits = len(shape) == len(port.axes) and all(
-                size and axis.size in (None, size) for size, axis in zip(shape, port.axes, strict=True)
-            )
-            if not fits:
-                raise ValueError(f"{name} must be ({', '.join(map(str, port.axes))}), got the shape {shape}")
+            if not _has_shape(port, arrays[name]):
+                expected = ", ".join(map(str, port.axes))
+                raise ValueError(f"{name} must be ({expected}), got the shape {arrays[name].shape}")
         return arrays
 
     def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:
@@ -231,11 +230,7 @@ class LoadedModel:
         features = np.asarray(given, numpy_dtype(floats.dtype))
         alone = features.ndim == len(floats.axes) - 1
         batch = features[None] if alone else features
-        sizes = [axis.size for axis in floats.axes[1:]]
-        fits = batch.ndim == len(floats.axes) and all(
-            size in (None, given_size) for size, given_size in zip(sizes, batch.shape[1:], strict=True)
-        )
-        if not fits or not batch.size:
+        if not _has_shape(floats, batch):
             expected = ", ".join(map(str, floats.axes[1:]))
             raise ValueError(f"{floats.name} must be ({expected}), or a batch of these, got the shape {features.shape}")
         return encoder_states(encoder, {floats.name: batch}), alone
@@ -297,8 +292,8 @@ class Text:
     def read(
         self,
         ids: Sequence[int] | npt.NDArray[np.integer],
-        images: Images | None = None,
-        sounds: Images | None = None,
+        images: ProcessorOutput | None = None,
+        sounds: ProcessorOutput | None = None,
     ) -> Array:
         """Read the next tokens of the text; return logits of what follows each of them, (tokens, vocabulary).
 
@@ -356,6 +351,13 @@ class Text:
         return replace(self, callee=self.model._callee(), caches=caches)
 
 
+def _has_shape(port: Port, array: Array) -> bool:
+    """Return whether an array has the axes of a port, and an element at least."""
+    return array.ndim == len(port.axes) and all(
+        size and axis.size in (None, size) for size, axis in zip(array.shape, port.axes, strict=True)
+    )
+
+
 def _up_to(row: list[int], ends: Collection[int]) -> list[int]:
     """Return the tokens up to the first that ends a text; others of its batch may have gone on."""
     at = next((i for i, token in enumerate(row) if token in ends), len(row))
@@ -373,18 +375,15 @@ def load_model(folder: Path) -> LoadedModel:
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
         )
-    features = [sense.features for sense in SENSES.values()]
-    parts = {output: _part(bundle, output) for output in (ENCODED, EMBEDDINGS, *features, POSITIONS)}
-    encoder = parts[ENCODED]
     path = bundle.path(artifact)
     in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None
     call = in_place or load_ort_cpu(path, manifest).run
-    scene = token_writer(Callee(call, manifest.inputs), parts.get, manifest.places).scene if manifest.places else None
-    reads = scene.inputs if scene is not None else manifest.inputs if encoder is None else encoder.inputs
-    end = next((limits_of(port).end for port in reads if port.name == TOKENS), 0)
+    writer = token_writer(Callee(call, manifest.inputs), partial(_part, bundle), manifest.places)
+    reads = writer.decoder if writer.encoder is None else writer.encoder
+    end = next((limits_of(port).end for port in reads.inputs if port.name == TOKENS), 0)
     begins = manifest.generations[0].begins if manifest.generations else ()
     name = manifest.scheme
-    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, name, encoder, begins, scene)
+    return LoadedModel(manifest.inputs, call, end or 2**31, not has_vectors, name, writer.encoder, begins, writer.scene)
 
 
 def _part(bundle: Bundle, output: str) -> Callee | None:
