@@ -30,10 +30,10 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.proof.foreign.module import FileModule
 from posenc_export.proof.planning.padding import padding_of
 from posenc_export.proof.recording.choices import Function, huge, is_float
-from posenc_export.proof.recording.hard import outputs_under, with_room_for
+from posenc_export.proof.recording.hard import with_room_for
 from posenc_export.proof.recording.nudges import rounds
 from posenc_export.proof.recording.own_module import ULP_MOVES, finite_peak
-from posenc_export.proof.recording.rounding import DRAWS, moves
+from posenc_export.proof.recording.rounding import DRAWS, moves, rows_under
 from posenc_export.write.targets.feeds import feeds_for
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def _hard_in_half(encoding: Encoding, golden: GoldenCase, dtype: str, seed: int)
     runs = []
     for draw in range(seed, seed + DRAWS):
         mode = HalfMoves(dtype, draw)
-        runs.append(outputs_under(_narrow(encoding, mode, dtype), golden, seed, _all_moved(mode)))
-    runs.append(outputs_under(encoding, golden, seed, _all_moved(Rounded(dtype))))
+        runs.append(rows_under(_narrow(encoding, mode, dtype), golden, seed, _all_moved(mode)))
+    runs.append(rows_under(encoding, golden, seed, _all_moved(Rounded(dtype))))
     return with_room_for(golden, encoding.outputs, runs)
 
 

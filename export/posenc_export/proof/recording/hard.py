@@ -8,7 +8,7 @@ right as well. So an element may be as far off as those move eager itself; where
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -24,8 +24,7 @@ from posenc_export.common.arrays import FLOATS
 from posenc_export.proof.judging.compare import scale_of
 from posenc_export.proof.recording.choices import Function, is_float
 from posenc_export.proof.recording.nudges import Nudges, rounds
-from posenc_export.proof.recording.record import at_rows
-from posenc_export.proof.recording.rounding import DRAWS, outputs_of
+from posenc_export.proof.recording.rounding import DRAWS, rows_under
 
 EPS_OF_SCALE, MOVES = 16, 2
 """As in `own_module`: 16 eps of the scale of a sequence, and twice as far as its outputs move."""
@@ -64,10 +63,10 @@ def hard_case(encoding: Encoding, golden: GoldenCase, seed: int, rounding: Encod
         seed: For the inputs, and the first of those for the directions of all moves.
         rounding: The same module where products round what goes in, if the file's do.
     """
-    run = partial(outputs_under, encoding, golden, seed)
+    run = partial(rows_under, encoding, golden, seed)
     runs = [*(run(Nudges(draw)) for draw in range(seed, seed + DRAWS)), run(Flushed())]
     if rounding is not None:
-        runs.append(outputs_under(rounding, golden, seed, nullcontext()))
+        runs.append(rows_under(rounding, golden, seed, nullcontext()))
     if golden.reference:
         runs.append(dict(golden.reference))
     case = replace(golden.case, eager_tolerance=Tolerance(), tolerance=Tolerance())
@@ -79,21 +78,6 @@ def with_room_for(golden: GoldenCase, outputs: Sequence[Port], runs: Sequence[Ma
     allowed = {port.name: _allowed(port, golden, [one.get(port.name) for one in runs]) for port in outputs}
     before = golden.allowed
     return replace(golden, allowed={name: np.maximum(room, before.get(name, 0.0)) for name, room in allowed.items()})
-
-
-def outputs_under(
-    encoding: Encoding, golden: GoldenCase, seed: int, mode: AbstractContextManager[object]
-) -> dict[str, Array]:
-    """Return what a fresh copy of a module gives in a call, at the rows that are kept, under a mode of torch.
-
-    Nothing, where a look-up fails: places that follow from floats which the mode moves may be of no row.
-    """
-    try:
-        with torch.no_grad():
-            outputs = outputs_of(encoding, encoding.uncalled(), golden.case, seed, mode)
-    except IndexError:
-        return {}
-    return {port.name: at_rows(port, outputs[port.name], golden.rows) for port in encoding.outputs}
 
 
 def _allowed(port: Port, golden: GoldenCase, runs: Sequence[Array | None]) -> Floats:
