@@ -61,11 +61,6 @@ def decoder_axes(ports: Sequence[Port]) -> DecoderAxes | None:
     return DecoderAxes(caches[0].axes[0].name, *seqs, *past)
 
 
-def gives(outputs: Iterable[Port], name: str) -> bool:
-    """Return whether a graph gives an output of this name, by which its part in a model is known."""
-    return any(port.name == name for port in outputs)
-
-
 def mask_of_keys(ports: Sequence[Port]) -> Port | None:
     """Return the mask of all tokens of a decoder, cached and new: (batch, tokens); None where none goes in."""
     axes = decoder_axes(ports)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from posenc.strict_json import parse
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.bundle.decoders import ENCODED, gives
+from posenc_export.bundle.decoders import ENCODED
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_listed, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
@@ -83,7 +83,8 @@ class Bundle:
 
     def part_with(self, output: str) -> Bundle | None:
         """Return the bundle of the model's other graph that gives an output; None where it has no such graph."""
-        return next((part for part in self.parts() if gives(part.manifest.outputs, output)), None)
+        parts = self.parts()
+        return next((part for part in parts if any(port.name == output for port in part.manifest.outputs)), None)
 
     def encoder(self) -> Bundle | None:
         """Return the bundle of the model's encoder; None where its prompts go into its one graph."""

@@ -21,7 +21,8 @@ from posenc_export.bundle.manifest import Generation
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
 from posenc_export.proof.callees import Callee, numbers_from
-from posenc_export.proof.scenes import EMBEDDINGS, POSITIONS, Picture, SceneGraphs, pictures_of
+from posenc_export.proof.scenes import POSITIONS, Picture, SceneGraphs, pictures_of
+from posenc_models.whole.tasks import EMBEDDINGS
 
 NEAR = 2 * 16
 """How near two logits are, in eps of the largest one, where their dtype does not tell which of them is the largest.

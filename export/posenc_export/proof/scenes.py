@@ -14,21 +14,20 @@ import numpy as np
 
 from posenc.picture_places import PicturePlaces
 from posenc.ports import Array, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
+from posenc_export.bundle.carries.prompt import rule_of_prompt
 from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.proof.callees import Callee, numbers_from
+from posenc_models.whole.tasks import EMBEDDINGS, LAYER_FEATURES, TYPES
 
-IDS, MASK, POSITIONS, TYPES = "input_ids", "attention_mask", "position_ids", "token_type_ids"
-EMBEDDINGS = "inputs_embeds"
-"""What the words give."""
-PROMPT_IDS = ("image", "video", "video_start", "video_end", "start", "end_id")
+IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
 ROWS = 3
 """Positions of a token where pictures count: in time, height and width."""
 SIDE = 30
 """Pixels of a side of a picture of one row or column, where its size is given in pixels."""
 COLUMNS = 4
 """A sound of so many columns has all frames that the tower takes."""
-LAYER_FEATURES = "deepstack_features."
+OF_LAYERS = LAYER_FEATURES.partition("{")[0]
 """What the names begin with of what layers of the decoder add to hidden states."""
 Picture = Sequence[int]
 """A picture at random: a number that its pixels are made from, then its sizes where pictures have several."""
@@ -56,19 +55,16 @@ class SceneGraphs:
     def inputs(self) -> tuple[Port, ...]:
         """What goes into all of them, as into one decoder: ids, pictures, mask, and what its layers remember."""
         inside = {EMBEDDINGS, TYPES, *({POSITIONS} if self.positions else ())}
-        own = [
-            port for port in self.decoder.inputs if port.name not in inside and not port.name.startswith(LAYER_FEATURES)
-        ]
+        own = [port for port in self.decoder.inputs if port.name not in inside and not port.name.startswith(OF_LAYERS)]
         deltas = text_ports(self.positions.inputs) if self.positions else []
         return (*self.words.inputs, *self.tower.inputs, *deltas, *own)
 
     @property
-    def special(self) -> set[int]:
+    def reserved_ids(self) -> set[int]:
         """The ids of the places of pictures and of videos, and of what stands around them."""
-        said = [port.carries for port in (self.positions.inputs if self.positions else ())]
-        rules = [carries for carries in said if isinstance(carries, Prompt)][:1]
-        ids = {getattr(rule, name) for rule in rules for name in PROMPT_IDS}
-        return {self.places.token, *(id_ for id_ in ids if id_ is not None)}
+        prompts = [port.carries for port in (self.positions.inputs if self.positions else ())]
+        ids = (rule_of_prompt(prompt).ids for prompt in prompts if isinstance(prompt, Prompt))
+        return {self.places.token, *next(ids, ())}
 
     def callee(self) -> Callee:
         """Return the graphs as one decoder, which takes ids and, in a call that has places for them, pictures."""
@@ -84,10 +80,10 @@ class SceneGraphs:
         pictures = {port.name: feeds[port.name] for port in self.tower.inputs if port.name in feeds}
         embeddings = self.words.call({IDS: ids})[EMBEDDINGS]
         is_place = np.zeros(ids.shape, bool)
-        made: Mapping[str, Array] = {}
+        features: Mapping[str, Array] = {}
         if pictures:
-            made = self.tower.call(pictures)
-            rows = made[self.places.sense.features]
+            features = self.tower.call(pictures)
+            rows = features[self.places.sense.features]
             is_place = (ids == self.places.token) & (mask[:, -ids.shape[1] :] != 0)
             if is_place.sum() != len(rows):
                 one = self.places.sense.picture
@@ -96,19 +92,19 @@ class SceneGraphs:
                     f"fill {len(rows)}: give each {one} as many places as its tower makes rows"
                 )
             embeddings = _in_places(embeddings, is_place, rows)
-        added = {
-            port.name: _in_places(np.zeros_like(embeddings), is_place, made.get(port.name))
+        of_layers = {
+            port.name: _in_places(np.zeros_like(embeddings), is_place, features.get(port.name))
             for port in self.decoder.inputs
-            if port.name.startswith(LAYER_FEATURES)
+            if port.name.startswith(OF_LAYERS)
         }
         types = is_place if self.places.types else np.full(ids.shape, mask.shape[1] > ids.shape[1])
-        given = {**feeds, **added, EMBEDDINGS: embeddings, TYPES: types.astype(np.int64)}
-        remembered: dict[str, Array] = {}
+        given = {**feeds, **of_layers, EMBEDDINGS: embeddings, TYPES: types.astype(np.int64)}
+        memory: dict[str, Array] = {}
         if self.positions is not None:
             positions, deltas = self._positions(self.positions, feeds, pictures)
-            given[POSITIONS], remembered = positions, {ROPE_DELTAS: deltas}
+            given[POSITIONS], memory = positions, {ROPE_DELTAS: deltas}
         outputs = self.decoder.call({port.name: given[port.name] for port in self.decoder.inputs})
-        return {**outputs, **remembered}
+        return {**outputs, **memory}
 
     def picture(self, seed: int, grid: Sequence[int]) -> Picture:
         """Return a picture as this model's tower takes it: of a grid, where it takes such.

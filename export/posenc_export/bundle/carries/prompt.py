@@ -32,13 +32,13 @@ def _feed(carries: Prompt, port: Port, shape: Shape, call: PlannedCall, rng: Ran
     videos = 0 if carries.videos is None else call.sizes[carries.videos]
     batch, seq, images, past = (call.sizes[name] for name in (carries.batch, carries.seq, carries.images, carries.past))
     sizes = Sizes(batch, seq, images, videos, past)
-    rule = _rule(carries)
+    rule = rule_of_prompt(carries)
     prompts = random_prompts(rule, sizes, again)
     part: Array = getattr(with_fault(prompts, rule, call.first) if call.refused else prompts, ARRAYS[carries.part])
     return part
 
 
-def _rule(carries: Prompt) -> GridRule:
+def rule_of_prompt(carries: Prompt) -> GridRule:
     """Return what prompts follow of the rule that counts their positions."""
     known = {field.name for field in fields(GridRule)}
     return GridRule(**{field.name: getattr(carries, field.name) for field in fields(carries) if field.name in known})

@@ -73,7 +73,7 @@ def _prompts(writer: TokenWriter, rng: np.random.Generator) -> list[list[int]]:
 def _scenes(scene: SceneGraphs, rng: np.random.Generator) -> Generation:
     """Return prompts of random ids with pictures among them, and one without any."""
     (end,) = (limits_of(port).end or 1 for port in scene.words.inputs)
-    words = [id_ for id_ in range(min(end, WORDS)) if id_ not in scene.special]
+    words = [id_ for id_ in range(min(end, WORDS)) if id_ not in scene.reserved_ids]
     prompts, pictures = [], []
     for seen in (tuple(scene.picture(seed, grid) for seed, grid in some) for some in ALBUM):
         prompt = rng.choice(words, 2).tolist()
