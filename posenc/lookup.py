@@ -96,6 +96,20 @@ def _zeros(none: Tensor, wrong: Tensor, sizes: Tensor, tokens: int) -> Tensor:
         raise IndexError(f"sizes must be at least 1, height x width at most the {tokens} tokens, got {got}") from None
 
 
+def zero_or_refusal(none: Tensor, amiss: Tensor, words: str) -> Tensor:
+    """Return a zero, (1,), by a look-up that fails where something is amiss: in a graph, the runtime refuses the call.
+
+    Args:
+        none: a zero, (1, 1), whose second row is looked up then.
+        amiss: 0 where nothing is, (1,).
+        words: what the IndexError of eager mode says.
+    """
+    try:
+        return torch.nn.functional.embedding((amiss != 0).long(), none).squeeze(-1)
+    except IndexError:
+        raise IndexError(words) from None
+
+
 def counted(mask: Tensor, offset: int, dtype: torch.dtype | None = None) -> Tensor:
     """Return positions from an attention mask of 1 and 0: (batch, seq) -> the same.
 

@@ -8,10 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from posenc.grid_rule import GridRule
-from posenc.lookup import at_least
+from posenc.lookup import at_least, zero_or_refusal
 
 BEYOND = 2**31
 """Time steps of the grid behind the last one, in which all places lie that no grid has."""
+
+
+GRIDS_MISFIT = (
+    "grids do not fit input_ids: expected a grid for each row of places of an image or a video, in the order of the "
+    "batch, with as many places"
+)
+"""What is said of grids in eager mode; a graph's runtime says that a row is not there."""
 
 
 class _PlaceShifts(NamedTuple):
@@ -98,7 +105,7 @@ class GridPositions(nn.Module):
         in_pieces = (pictures.here * (pictures.first != _begins(image + 2 * video, valid))).sum()
         step = valid - pictures.here + pictures.added
         begin = step.cumsum(1) - step + start
-        positions = begin + pictures.shifts + _refused(self.none, pictures.amiss + in_pieces)
+        positions = begin + pictures.shifts + zero_or_refusal(self.none, pictures.amiss + in_pieces, GRIDS_MISFIT)
         counts = valid.unsqueeze(0) != 0
         reached = torch.where(counts, positions + 1, start).amax(dim=(0, 2)).unsqueeze(1)
         return torch.where(counts, positions, self.rule.padding), reached - total
@@ -170,17 +177,6 @@ class GridPositions(nn.Module):
         shifts = here * torch.stack([time, within // columns, within % columns])
         last = ((place + 1) % block == 0).long()
         return _PlaceShifts(here, shifts, here * last * room, here * (place % block == 0).long(), amiss)
-
-
-def _refused(none: Tensor, amiss: Tensor) -> Tensor:
-    """Return a zero, (1,), by a look-up that fails where something is amiss: grids do not fit their places."""
-    try:
-        return torch.nn.functional.embedding((amiss != 0).long(), none).squeeze(-1)
-    except IndexError:
-        raise IndexError(
-            "grids do not fit input_ids: expected a grid for each row of places of an image or a video, in the order "
-            "of the batch, with as many places"
-        ) from None
 
 
 def _begins(kind: Tensor, valid: Tensor) -> Tensor:

@@ -7,9 +7,8 @@ their numbers, and the proof compares them: the eager model is never changed.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional
 
-from posenc.libraries import replaced
+from posenc.libraries import replaced_in_files
 from posenc.sincos.angle_addition import unseen
 
 
@@ -30,14 +29,14 @@ def length_free(model: nn.Module, cache: Any) -> Iterator[None]:
         model: the model.
         cache: what it is called with: it says which state a layer asked for.
     """
-    with _in_place(model, {**KERNELS, "mamba_selective_scan": partial(selective_scan, cache.next_state)}):
+    with replaced_in_files(model, {**KERNELS, "mamba_selective_scan": partial(selective_scan, cache.next_state)}):
         yield
 
 
 @contextmanager
 def each_token_masked(model: nn.Module) -> Iterator[None]:
     """Have a model hide a token that its mask hides also in a call of one token, as it does in a call of several."""
-    with _in_place(model, {MASK: mask_of_call}):
+    with replaced_in_files(model, {MASK: mask_of_call}):
         yield
 
 
@@ -48,24 +47,12 @@ def masks_as_given(model: nn.Module) -> Iterator[None]:
     transformers would make one of those that are not cached yet, also where none is hidden; a mask of all goes in.
     """
     if torch.compiler.is_exporting():
-        with _in_place(
+        with replaced_in_files(
             model, {"create_bidirectional_mask": lambda config, inputs_embeds, attention_mask, **_: attention_mask}
         ):
             yield
         return
     yield
-
-
-@contextmanager
-def _in_place(model: nn.Module, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Replace functions in the files of a model's modules, by their names there, while the context lasts."""
-    files = {type(module).__module__: sys.modules[type(module).__module__] for module in model.modules()}
-    with ExitStack() as stack:
-        for _, file in sorted(files.items()):
-            for name, function in functions.items():
-                if hasattr(file, name):
-                    stack.enter_context(replaced(file, name, function))
-        yield
 
 
 def mask_of_call(inputs_embeds: Tensor, attention_mask: Tensor | None, **_: object) -> Tensor | None:

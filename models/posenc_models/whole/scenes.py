@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.libraries import replaced
+from posenc.libraries import library_class, replaced
 from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
 from posenc_models.vision.towers import traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
@@ -82,8 +82,6 @@ class SceneDecoder(DecoderCall):
     def __init__(self, model: Any, inputs: Sequence[str], layers: int, **choices: Any) -> None:
         super().__init__(model, inputs, **choices)
         self.text, self.layers = model.get_decoder(), layers
-        # while it is traced, torch.export puts another class around it at every look
-        self.kind: Any = type(self.text)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return what any decoder does."""
@@ -91,17 +89,20 @@ class SceneDecoder(DecoderCall):
         added, others = tensors[place : place + self.layers], (*tensors[:place], *tensors[place + self.layers :])
         if not added:
             return super().forward(*others)
-        own = self.kind.forward
+        kind: Any = library_class(self.text)
+        forward = kind.forward
 
-        def adding(text: Any, *args: Any, **named: Any) -> Any:
+        def forward_with_vectors(text: Any, *args: Any, **named: Any) -> Any:
             """Call the text model with the vectors, which each layer takes from a list."""
-            return own(text, *args, **{**named, "deepstack_visual_embeds": list(added), "visual_pos_masks": added[0]})
+            return forward(
+                text, *args, **{**named, "deepstack_visual_embeds": list(added), "visual_pos_masks": added[0]}
+            )
 
-        def sums(_text: Any, hidden: Tensor, _: Tensor, vectors: Tensor) -> Tensor:
+        def sum_of_both(_text: Any, hidden: Tensor, _: Tensor, vectors: Tensor) -> Tensor:
             """Return hidden states and the vectors of pictures added up: for words these are zeros."""
             return hidden + vectors
 
-        with replaced(self.kind, "forward", adding), replaced(self.kind, ADDS, sums):
+        with replaced(kind, "forward", forward_with_vectors), replaced(kind, ADDS, sum_of_both):
             return super().forward(*others)
 
 

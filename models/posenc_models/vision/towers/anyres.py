@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.lookup import at_least
+from posenc_models.vision.towers.framed import places_present
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.places import refused
 
@@ -40,8 +41,7 @@ def unstacked(functions: GridFunctions, original: Callable[..., Any]) -> Callabl
         cut = _cut(self.config, image_sizes)
         tiles = cut.rows * cut.columns + 1
         tiles = tiles + refused((tiles > functions.capacity).long().sum().unsqueeze(0))
-        present = torch.arange(functions.capacity, device=tiles.device) < tiles.unsqueeze(1)
-        image, tile = _where(present)
+        image, tile = places_present(tiles, functions.capacity)
         packed = pixel_values.flatten(0, 1)[image * functions.capacity + tile]
         return original(self, packed, image_sizes, *args, **kwargs)
 
@@ -93,9 +93,8 @@ def _packed(cut: Cut, side: int, tiles_at_most: int, room: int | None) -> _Packe
     begins = ((cut.rows * cut.columns + 1).cumsum(0) - cut.rows * cut.columns - 1) * side**2
     high, wide = cut.rows * side - 2 * cut.top, cut.columns * side - 2 * cut.left
     rows, columns = (high, wide) if room is None else _resized(high, wide, room)
-    counts = (side**2 + rows * (columns + 1)).unsqueeze(1)
     capacity = side**2 * tiles_at_most + side * (tiles_at_most - 1)
-    image, place = _where(torch.arange(capacity, device=counts.device) < counts)
+    image, place = places_present(side**2 + rows * (columns + 1), capacity)
     width = columns[image] + 1
     tiled, within = place >= side**2, at_least(place - side**2, 0)
     column = within % width
@@ -161,14 +160,6 @@ def _best(listed: Sequence[Sequence[int]], sizes: Tensor) -> Tensor:
     last = max(height * width for height, width in listed) + 1
     order = torch.arange(len(listed), device=sizes.device)
     return ((kept * last - area) * len(listed) - order).argmax(1)
-
-
-def _where(present: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the image, and the place in it, of all that are present, (images, places)."""
-    image, place = torch.nonzero(present, as_tuple=True)
-    if torch.compiler.is_exporting():
-        torch._check(image.shape[0] > 1)  # as of any free axis: a trace decides by it, and a graph does not ask
-    return image, place
 
 
 def cuts_tiles(part: nn.Module) -> bool:

@@ -45,12 +45,23 @@ def patches_present(sizes: Tensor, capacity: int) -> PatchesPresent:
     """
     counts = sizes[:, 0] * sizes[:, 1]
     begins = counts.cumsum(0) - counts
-    present = torch.arange(capacity, device=sizes.device) < counts.unsqueeze(1)
+    image, place = places_present(counts, capacity)
+    columns = at_least(sizes, 1)[image, 1]
+    return PatchesPresent(image, place // columns, place % columns, begins[image], columns)
+
+
+def places_present(counts: Tensor, capacity: int) -> tuple[Tensor, Tensor]:
+    """Return the image, and the place in it, of all places that are there, (places,) each.
+
+    Args:
+        counts: How many each image has, (images,).
+        capacity: As many, or more, as any image has.
+    """
+    present = torch.arange(capacity, device=counts.device) < counts.unsqueeze(1)
     image, place = torch.nonzero(present, as_tuple=True)
     if torch.compiler.is_exporting():
         torch._check(image.shape[0] > 1)  # as of any free axis: a trace decides by it, and a graph does not ask
-    columns = at_least(sizes, 1)[image, 1]
-    return PatchesPresent(image, place // columns, place % columns, begins[image], columns)
+    return image, place
 
 
 def fitting(sizes: Tensor, rows: int, columns: int, merge: int = 1) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from posenc.libraries import library_class
 from posenc_models.vision.towers.anyres import cuts_tiles, packing_tiles, unstacked
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.padded import blocks_of_packed, features_of_blocks, packing, resizing
@@ -20,7 +20,7 @@ Method = tuple[type[nn.Module], str, Callable[..., Any]]
 
 def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
     """Return methods of a model's parts that loop over images, and what takes their place."""
-    for kind, part in {_class_of(part): part for part in model.modules()}.items():
+    for kind, part in {library_class(part): part for part in model.modules()}.items():
         if all(hasattr(part, name) for name in ("merge_kernel_size", "pre_norm", "linear_1", "act", "linear_2")):
             yield kind, "forward", _merging(functions)
         if hasattr(part, "_temporal_slicing") and hasattr(part, "temporal_merge_size"):
@@ -39,13 +39,6 @@ def methods_of(model: nn.Module, functions: GridFunctions) -> Iterator[Method]:
             reads: Any = kind
             yield kind, "get_image_features", unstacked(functions, reads.get_image_features)
             yield kind, "pack_image_features", packing_tiles(functions)
-
-
-def _class_of(part: nn.Module) -> type[nn.Module]:
-    """Return the class that a part has in its library: torch.export puts others around it, anew at every look."""
-    kinds = [kind for kind in type(part).__mro__ if not kind.__module__.startswith("torch.fx.")]
-    own: type[nn.Module] = next(one for one in kinds if getattr(sys.modules[one.__module__], one.__name__, None) is one)
-    return own
 
 
 def _unmerged(_: Any, hidden_states: Tensor, grid_thw: Tensor, merge_sizes: Tensor) -> Tensor:

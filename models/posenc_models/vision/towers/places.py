@@ -7,10 +7,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.lookup import at_least
+from posenc.lookup import at_least, zero_or_refusal
 
 BEYOND = 2**31
 """Time steps of the grid behind the last one, in which all patches lie that no grid has."""
+
+
+SIZES_MISFIT = (
+    "sizes do not fit pixel_values: expected as many patches as all images have together, and rows and columns that "
+    "the model can merge"
+)
+"""What is said of sizes in eager mode; a graph's runtime says that a row is not there."""
 
 
 class PatchPlaces(NamedTuple):
@@ -104,14 +111,7 @@ def block_order(places: PatchPlaces, merge: int) -> Tensor:
 
 def refused(amiss: Tensor) -> Tensor:
     """Return a zero, (1,), by a look-up that fails where something is amiss: in a graph, the runtime refuses it."""
-    none = torch.zeros(1, 1, dtype=torch.int64, device=amiss.device)
-    try:
-        return torch.nn.functional.embedding((amiss != 0).long(), none).squeeze(-1)
-    except IndexError:
-        raise IndexError(
-            "sizes do not fit pixel_values: expected as many patches as all images have together, and rows and columns "
-            "that the model can merge"
-        ) from None
+    return zero_or_refusal(torch.zeros(1, 1, dtype=torch.int64, device=amiss.device), amiss, SIZES_MISFIT)
 
 
 def _smaller(sizes: Tensor, side: int) -> Tensor:

@@ -7,12 +7,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import ModuleType
 from typing import Any
 
 from torch import nn
 
-from posenc.libraries import replaced
+from posenc.libraries import replaced, replaced_in_files
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.parts import methods_of
 from posenc_models.vision.towers.whole_rows import WholeRows
@@ -70,7 +69,7 @@ def _replaced_in(model: nn.Module, functions: GridFunctions) -> Iterator[None]:
     """Replace what the parts of a model call."""
     from transformers.modeling_utils import AttentionInterface
 
-    whole, by_name = WholeRows(), functions.by_name()
+    whole = WholeRows()
     interface = AttentionInterface.get_interface
 
     def get_interface(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -80,15 +79,8 @@ def _replaced_in(model: nn.Module, functions: GridFunctions) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(replaced(_Running, "now", True))
         stack.enter_context(replaced(AttentionInterface, "get_interface", get_interface))
-        for module in _modules_of(model):
-            for name in by_name.keys() & vars(module).keys():
-                stack.enter_context(replaced(module, name, by_name[name]))
+        stack.enter_context(replaced_in_files(model, functions.by_name()))
         for kind, name, method in methods_of(model, functions):
             stack.enter_context(replaced(kind, name, method))
         stack.enter_context(whole.lasting())
         yield
-
-
-def _modules_of(model: nn.Module) -> list[ModuleType]:
-    """Return the modules of Python in which the classes of a model's parts are."""
-    return [sys.modules[name] for name in dict.fromkeys(type(part).__module__ for part in model.modules())]
