@@ -17,14 +17,14 @@ class Sense:
     Args:
         modality: As transformers names what belongs to it: `get_image_features`, `image_token_id`.
         picture: What one is called.
-        given: What several are called where they are given to a model.
+        argument: What several are called, and the argument that takes them.
         file: What the tower's file is called by transformers.js, without its ending.
         part: The key of a config that is that of the tower.
     """
 
     modality: Literal["image", "audio"]
     picture: str
-    given: str
+    argument: str
     file: str
     part: str
 

@@ -116,7 +116,7 @@ def target(
 
         return whole_target(source, spec, seed)
     is_module = _is_module(source)
-    _check_taken(source, ports)
+    _check_no_ports_of_scheme(source, ports)
     check_inputs(ports)
     if isinstance(source, ModelConfig):
         from posenc_export.write.targets.hf_config import config_target
@@ -138,7 +138,7 @@ def _is_module(source: Source) -> bool:
     return not isinstance(source, ModelConfig | ModelFolder) and (not isinstance(source, str) or ":" in source)
 
 
-def _check_taken(source: Source, ports: Sequence[Port]) -> None:
+def _check_no_ports_of_scheme(source: Source, ports: Sequence[Port]) -> None:
     """Raise BadInput, before anything is loaded, for inputs of a scheme."""
     from posenc_models import ModelFolder
 
@@ -185,7 +185,7 @@ def export(
     from posenc_models import ModelFolder
 
     ports, assumed = ports_of(inputs)
-    _check_taken(source, ports)
+    _check_no_ports_of_scheme(source, ports)
     parts = split(settings, spec, options or ExportOptions(), source)
     is_sized = spec is not None or "max_len" in settings
     if isinstance(source, ModelFolder):

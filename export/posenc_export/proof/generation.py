@@ -60,8 +60,10 @@ def token_writer(
         return TokenWriter(decoder, part(ENCODED))
     words, tower = part(EMBEDDINGS), part(places.sense.features)
     if words is None or tower is None:
-        both = f"{EMBEDDINGS} and {places.sense.features}"
-        raise BadInput(f"a model that takes {places.sense.given} has graphs that give {both}: one of them is not there")
+        raise BadInput(
+            f"a graph is missing: a model that takes {places.sense.argument} has one that gives {EMBEDDINGS}, and one "
+            f"that gives {places.sense.features}"
+        )
     scene = SceneGraphs(decoder, words, tower, places, part(POSITIONS))
     return TokenWriter(scene.callee(), None, scene)
 
@@ -84,33 +86,33 @@ class FirstCall:
 
 
 def recorded(
-    writer: TokenWriter, asked: Generation, count: int, progress: Callable[[str], None] = lambda _: None
+    writer: TokenWriter, prompts: Generation, count: int, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[Generation, ...]:
     """Return what a module writes behind each prompt alone, and behind all of them in one padded batch.
 
     Args:
         writer: The module.
-        asked: The prompts.
+        prompts: A batch of them, behind which nothing was written yet.
         count: How many tokens it writes.
         progress: Told of each text.
     """
 
     def say(number: int) -> None:
-        progress(f"writing {count} tokens with the eager module: text {number} of {len(asked.prompts) + 1}")
+        progress(f"writing {count} tokens with the eager module: text {number} of {len(prompts.prompts) + 1}")
 
     say(1)
-    batch = _record(writer, asked, count)
+    batch = _record(writer, prompts, count)
     alone = []
     for number, tokens in enumerate(batch.tokens):
         say(number + 2)
-        one = alone_of(asked, number)
-        written = replace(one, tokens=(tokens,))
+        prompt = one_prompt(prompts, number)
+        as_in_batch = replace(prompt, tokens=(tokens,))
         # as a rule padding changes no token, and one call shows that
-        alone.append(written if _continues(writer, written) else _record(writer, one, count))
+        alone.append(as_in_batch if _continues(writer, as_in_batch) else _record(writer, prompt, count))
     return (*alone, batch)
 
 
-def asked_of(
+def prompt_batch(
     prompts: Sequence[Sequence[int]], begins: Sequence[int] = (), pictures: Sequence[Sequence[Picture]] = ()
 ) -> Generation:
     """Return a batch of prompts behind which nothing was written yet.
@@ -124,7 +126,7 @@ def asked_of(
     return Generation(tuple(map(tuple, prompts)), (), tuple(begins), seen)
 
 
-def alone_of(batch: Generation, number: int) -> Generation:
+def one_prompt(batch: Generation, number: int) -> Generation:
     """Return one prompt of a batch, with its pictures and without what was written."""
     seen = batch.pictures[number : number + 1]
     return Generation((batch.prompts[number],), (), batch.begins, seen)
@@ -195,17 +197,17 @@ class Cost:
     off: float
 
 
-def precision_cost(writer: TokenWriter, precise: TokenWriter, asked: Generation, count: int) -> Cost:
+def precision_cost(writer: TokenWriter, precise: TokenWriter, prompts: Generation, count: int) -> Cost:
     """Return what a model changes of the tokens that a more precise one writes, along which it is led.
 
     Args:
         writer: The model.
         precise: The other one.
-        asked: Prompts, which go in alone and as one padded batch.
+        prompts: A batch of them, which go in alone and as one padded batch.
         count: How many tokens are written.
     """
     written, changed, off, largest = 0, [], 0.0, 0.0
-    for generation in (*(alone_of(asked, number) for number in range(len(asked.prompts))), asked):
+    for generation in (*(one_prompt(prompts, number) for number in range(len(prompts.prompts))), prompts):
         rows: list[list[int]] = [[] for _ in generation.prompts]
         both = zip(steps(precise, generation, rows, count), steps(writer, generation, rows, count), strict=True)
         for step, (expected, actual) in enumerate(both):

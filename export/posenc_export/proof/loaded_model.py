@@ -175,13 +175,15 @@ class LoadedModel:
             if places:
                 raise ValueError(
                     f"the prompts have {places} places of {sense.picture}s (id {self.scene.places.token}): give "
-                    f"{sense.given}, as the model's processor makes them"
+                    f"{sense.argument}, as the model's processor makes them"
                 )
             return {}
         ports = {port.name: port for port in self.scene.tower.inputs}
         given = dict(pictures) if isinstance(pictures, Mapping) else {next(iter(ports)): pictures}
         if given.keys() != ports.keys():
-            raise ValueError(f"{sense.given} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}")
+            raise ValueError(
+                f"{sense.argument} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}"
+            )
         arrays = {name: np.asarray(given[name], numpy_dtype(port.dtype)) for name, port in ports.items()}
         for name, port in ports.items():
             if not _has_shape(port, arrays[name]):

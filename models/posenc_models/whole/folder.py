@@ -331,8 +331,8 @@ class ModelFolder(Checkpoint):
         if self.task.kind == "scenes" and sense is None:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
-            seeing = [one.name for one in all_tasks() if one.sense is not None and one.sense.part in self.config]
-            advice = "".join(f"; --task {name} takes them" for name in seeing[:1])
+            tasks = (one.name for one in all_tasks() if one.sense is not None and one.sense.part in self.config)
+            advice = next((f"; --task {name} takes them" for name in tasks), "")
             notes.append(f"the graph reads text alone{several}: images and sounds are left out{advice}")
         if self.part and sense:
             return self._part_of_scene(model, sense, notes, own)
@@ -394,7 +394,7 @@ class ModelFolder(Checkpoint):
         if self.part == WORDS_FILE:
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
             return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
-        filled = self._picture_ports(model, sense)
+        filled = self._picture_ports(model, sense) if own is None else own.ports
         if own is not None:
             check_scene(model, own, self._positions())
         outputs = (sense.features, *layer_features(model, sense, filled))
@@ -406,7 +406,7 @@ class ModelFolder(Checkpoint):
 
         return own_answer(model, sense, self._picture_ports(model, sense))
 
-    def _picture_ports(self, model: Any, sense: Sense) -> dict[str, str]:
+    def _picture_ports(self, model: Any, sense: Sense) -> Mapping[str, str]:
         """Return what goes into the tower of a model, by its names: the rest of the text of each port."""
         from posenc_models.whole.scenes import picture_ports
 

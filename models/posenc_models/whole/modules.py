@@ -97,7 +97,7 @@ class DecoderCall(nn.Module):
                     # which tokens see each other is looked up by places in the whole text: those before are words
                     before = past[0].shape[2] if past else 0
                     named[TYPES] = nn.functional.pad(named[TYPES], (before, 0))
-                    cache = _unread(cache)
+                    cache = _first_call_cache(cache)
                 output = self.model(**named, past_key_values=cache, use_cache=True, return_dict=True, **self.skipping)
                 logits, remembered = output.logits, key_values(output.past_key_values)
         logits = logits[:, -1:] if self.last and not self.skipping else logits
@@ -223,15 +223,15 @@ def cache_of(past: Sequence[Tensor]) -> Any:
     return cache
 
 
-def _unread(cache: Any) -> Any:
-    """Return a cache that a model takes for one of the first call: in later ones some look at no types of tokens."""
+def _first_call_cache(cache: Any) -> Any:
+    """Return a cache that a model takes for that of a first call: in later calls, some look at no types of tokens."""
 
-    class Unread(type(cache)):  # type: ignore[misc]
+    class FirstCallCache(type(cache)):  # type: ignore[misc]
         """A cache that has keys and values, and does not say so."""
 
         is_initialized = False
 
-    cache.__class__ = Unread
+    cache.__class__ = FirstCallCache
     return cache
 
 

@@ -30,9 +30,9 @@ LETTERS = 3
 """Tokens of text before a picture, and behind it, in the call that a model is tried with."""
 MODAL_TYPES = "mm_token_type_ids"
 """What a model that counts positions of pictures is told their tokens by."""
+# what texts of ports say of sizes
 GRIDS, RANGE = re.compile(r"(grids|frames) of [\w*]+ % (\d+)"), re.compile(r"64\[.*, 2\] in (\d+)\.\.(\d+)")
 MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
-"""What texts of ports say of sizes."""
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
 TEXT_ALONE = "; --task text-generation writes its text alone"
@@ -132,15 +132,15 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
     takes = _taken(model, sense)
     if not takes:
         raise _refused(model, sense, f"it has no {sense.method}")
-    all_others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    asked = {name for name, one in takes.items() if one.default is one.empty and one.kind not in all_others}
+    any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = {name for name, one in takes.items() if one.default is one.empty and one.kind not in any_number}
     # a mask says where a sound ends, also where a model answers without
-    needed = asked | _taken_by_tower(model, sense) | (set(takes) if sense is HEARING else set())
+    needed = required | _taken_by_tower(model, sense) | (set(takes) if sense is HEARING else set())
     if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
         raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
     reasons = []
     # first what has all that is needed, and little else
-    fitting = [ports for ports in OF_SENSES[sense] if asked <= set(ports) <= set(takes)]
+    fitting = [ports for ports in OF_SENSES[sense] if required <= set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
@@ -161,7 +161,7 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
 
 def _refused(model: Any, sense: Sense, why: str) -> ValueError:
     """Return the error, in one line, of a model that is not exported with its pictures."""
-    return ValueError(f"{type(model).__name__} is not exported with its {sense.given}: {why}{TEXT_ALONE}")
+    return ValueError(f"{type(model).__name__} is not exported with its {sense.argument}: {why}{TEXT_ALONE}")
 
 
 def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:
@@ -197,15 +197,15 @@ def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[T
 
 def _reads_lists(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
     """Return whether a tower reads numbers into lists: of images `traceable_towers` keeps them in tensors."""
-    tolist, lists = torch.Tensor.tolist, list[Tensor]()
+    tolist, calls = torch.Tensor.tolist, list[Tensor]()
 
-    def noted(tensor: Tensor) -> Any:
-        lists.append(tensor)
+    def record(tensor: Tensor) -> Any:
+        calls.append(tensor)
         return tolist(tensor)
 
-    with replaced(torch.Tensor, "tolist", noted):
+    with replaced(torch.Tensor, "tolist", record):
         rows_of_small(model, sense, ports)
-    return bool(lists)
+    return bool(calls)
 
 
 def layer_features(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[str, ...]:

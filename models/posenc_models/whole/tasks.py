@@ -29,6 +29,8 @@ ENCODED = {
     "encoder_hidden_states": "float32[batch_size, cached+fresh, {encoder_width}]",
 }
 """What goes into a decoder that an encoder belongs to: of `cached` states it has the keys and values already."""
+STATES = {name: ENCODED[name] for name in ("input_ids", "encoder_hidden_states")}
+"""The same without a mask: images and spectra have no padding."""
 IMAGES = {"pixel_values": "float32[batch_size, {num_channels}, {height}, {width}]"}
 VIDEOS = {"pixel_values": "float32[batch_size, {num_frames}, {num_channels}, {height}, {width}]"}
 FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
@@ -225,25 +227,18 @@ _ALL = (
         cache=True,
         kind="scenes",
     ),
-    Task(
-        "image-text-to-text",
-        "AutoModelForMultimodalLM",
-        (CONDITIONAL_GENERATION,),
-        EMBEDDED,
-        LOGITS,
-        cache=True,
-        kind="scenes",
-        sense=SIGHT,
-    ),
-    Task(
-        "audio-text-to-text",
-        "AutoModelForMultimodalLM",
-        (CONDITIONAL_GENERATION,),
-        EMBEDDED,
-        LOGITS,
-        cache=True,
-        kind="scenes",
-        sense=HEARING,
+    *(
+        Task(
+            name,
+            "AutoModelForMultimodalLM",
+            (CONDITIONAL_GENERATION,),
+            EMBEDDED,
+            LOGITS,
+            cache=True,
+            kind="scenes",
+            sense=sense,
+        )
+        for name, sense in (("image-text-to-text", SIGHT), ("audio-text-to-text", HEARING))
     ),
     Task(
         "text2text-generation",
@@ -258,7 +253,7 @@ _ALL = (
         "automatic-speech-recognition",
         "AutoModelForSpeechSeq2Seq",
         ("ForConditionalGeneration",),
-        {name: ENCODED[name] for name in ("input_ids", "encoder_hidden_states")},
+        STATES,
         LOGITS,
         cache=True,
         encoder=FEATURES,
@@ -268,7 +263,7 @@ _ALL = (
         "image-to-text",
         "AutoModelForImageTextToText",
         ("VisionEncoderDecoderModel",),
-        {name: ENCODED[name] for name in ("input_ids", "encoder_hidden_states")},
+        STATES,
         LOGITS,
         cache=True,
         encoder=IMAGES,

@@ -31,7 +31,7 @@ from posenc_export.proof.exporter.generating import _callee
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
 from posenc_export.proof.exporter.settings import split
-from posenc_export.proof.generation import TokenWriter, asked_of, differences, recorded, steps
+from posenc_export.proof.generation import TokenWriter, differences, prompt_batch, recorded, steps
 from posenc_export.proof.judging.verdict import ValidateOptions, failed
 from posenc_export.proof.running.run import validate_bundle
 from posenc_export.write.inputs.ports import parse_ports
@@ -516,7 +516,7 @@ def test_prompts_alone_are_recorded_by_one_call_each(once: Once, kind: str) -> N
 
     writer = TokenWriter(replace(callees[0], call=call), next(iter(callees[1:]), None))
     begins = target.begins
-    first, second, both = recorded(writer, asked_of([(3, 4, 5), (6,)], begins), 5)
+    first, second, both = recorded(writer, prompt_batch([(3, 4, 5), (6,)], begins), 5)
     read = [len(begins) or length for length in (3, 1)]
     assert sizes == [2 * read[0], 2, 2, 2, 2, *(length + 4 for length in read)]
     assert both.tokens == (*first.tokens, *second.tokens)
@@ -535,7 +535,7 @@ def test_a_module_whose_padding_changes_tokens_is_recorded_step_by_step() -> Non
         return {"logits": logits}
 
     texts = "input_ids: int64[batch, seq] < 32", "attention_mask: int64[batch, past+seq] mask"
-    first, second, both = recorded(TokenWriter(Callee(call, parse_ports(texts))), asked_of([(3, 4, 5), (6,)]), 2)
+    first, second, both = recorded(TokenWriter(Callee(call, parse_ports(texts))), prompt_batch([(3, 4, 5), (6,)]), 2)
     assert (first.tokens, second.tokens, both.tokens) == (((7, 7),), ((7, 7),), ((7, 7), (8, 8)))
 
 

@@ -25,7 +25,7 @@ from posenc_export.common.errors import ExportFailed
 from posenc_export.proof.callees import Callee
 from posenc_export.proof.exporter import ExportOptions
 from posenc_export.proof.exporter.settings import split
-from posenc_export.proof.generation import TokenWriter, asked_of, precision_cost
+from posenc_export.proof.generation import TokenWriter, precision_cost, prompt_batch
 from posenc_export.write.formats.onnx.quantized import compute_in, note_of_blocks, store_in_blocks
 from posenc_export.write.inputs.ports import parse_ports
 from posenc_models import ModelFolder
@@ -254,9 +254,9 @@ def test_the_cost_of_a_model_is_counted_along_the_tokens_of_the_precise_one() ->
 
         return TokenWriter(Callee(call, inputs))
 
-    same = precision_cost(says(3, 0.5), says(3, 0.0), asked_of([[1, 2], [4]]), 3)
+    same = precision_cost(says(3, 0.5), says(3, 0.0), prompt_batch([[1, 2], [4]]), 3)
     assert (same.count, same.changed, same.off) == (12, (), 0.25)
-    other = precision_cost(says(3, 1.5), says(3, 0.0), asked_of([[1, 2], [4]]), 3)
+    other = precision_cost(says(3, 1.5), says(3, 0.0), prompt_batch([[1, 2], [4]]), 3)
     assert (other.count, len(other.changed)) == (12, 12)
     assert other.changed[0] == "token 0 is 5, not 3"
     assert other.changed[-1] == "token 2 of prompt 1 in a padded batch is 5, not 3"

@@ -16,7 +16,7 @@ from posenc_export.common.arrays import call_on_arrays, numpy_dtype
 from posenc_export.proof.callees import Callee
 from posenc_export.proof.exporter.options import ExportOptions
 from posenc_export.proof.exporter.request import dims_of
-from posenc_export.proof.generation import TokenWriter, asked_of, precision_cost, recorded, token_writer
+from posenc_export.proof.generation import TokenWriter, precision_cost, prompt_batch, recorded, token_writer
 from posenc_export.proof.scenes import SceneGraphs
 from posenc_export.write.targets import Target
 from posenc_export.write.targets.feeds import feeds_for
@@ -47,13 +47,13 @@ def generations_of(
         return (), _beside_float32(target, options)
     writer = _writer(target, parts)
     rng = np.random.default_rng(options.seed)
-    asked = _scenes(writer.scene, rng) if writer.scene else asked_of(_prompts(writer, rng), target.begins)
-    written = recorded(writer, asked, target.generates, options.validation.progress)
+    prompts = _scenes(writer.scene, rng) if writer.scene else prompt_batch(_prompts(writer, rng), target.begins)
+    written = recorded(writer, prompts, target.generates, options.validation.progress)
     if options.accuracy_level != 1:
         writer = _writer(
             replace(target, encoding=_in_file(target.encoding, options)), [_in_file(part, options) for part in parts]
         )
-    return written, _tokens_of_float32(target, writer, asked, _precision(target, options))
+    return written, _tokens_of_float32(target, writer, prompts, _precision(target, options))
 
 
 def _writer(target: Target, parts: Sequence[Encoding]) -> TokenWriter:
@@ -81,7 +81,7 @@ def _scenes(scene: SceneGraphs, rng: np.random.Generator) -> Generation:
             prompt += [*rng.choice(words, 1).tolist(), *[scene.places.token] * scene.rows_of(picture)]
         prompts.append(prompt + rng.choice(words, 3).tolist())
         pictures.append(seen)
-    return asked_of(prompts, (), pictures)
+    return prompt_batch(prompts, (), pictures)
 
 
 def _in_file(encoding: Encoding, options: ExportOptions) -> Encoding:
@@ -98,13 +98,13 @@ def _precision(target: Target, options: ExportOptions) -> str:
     return target.precision + (f" at accuracy level {options.accuracy_level}" if options.accuracy_level != 1 else "")
 
 
-def _tokens_of_float32(target: Target, writer: TokenWriter, asked: Generation, precision: str) -> tuple[str, ...]:
+def _tokens_of_float32(target: Target, writer: TokenWriter, prompts: Generation, precision: str) -> tuple[str, ...]:
     """Return a line on the tokens of a model in half precision or of few bits, led along those of float32."""
     if target.precise is None:
         return ()
     precise = target.precise()
     in_float32 = _writer(precise, [make().encoding for make in precise.others])
-    found = precision_cost(writer, in_float32, asked, target.generates)
+    found = precision_cost(writer, in_float32, prompts, target.generates)
     words = (
         f"of {found.count} tokens that the model writes in float32, it writes {found.count - len(found.changed)} in "
         f"{precision}; a logit is off by {found.off:.1e} of the largest"
