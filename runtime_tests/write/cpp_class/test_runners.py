@@ -1,5 +1,6 @@
 """The C++ runners give the bits of eager and of Python, and outlive what they refuse; a crash names its signal."""
 
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 
 from helpers.combinations import run as export_scheme
+from helpers.model_folders import saved
 from helpers.runner_tools import PROGRAMS, a_case, run, save
-from helpers.shared import Sanitized, need, one_of_each
+from helpers.shared import Cli, Once, Sanitized, need, one_of_each
 from posenc.rope_types import ROPE_TYPES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
@@ -84,3 +86,23 @@ def test_cpp_gives_the_bits_that_python_gives(
                 for name, array in expected.items():
                     assert actual[name].dtype == array.dtype
                     assert actual[name].tobytes() == array.tobytes(), (cpp, golden.case.name, name)
+
+
+@pytest.mark.exhaustive  # a model is exported
+def test_each_graph_of_a_model_is_run_as_itself(once: Once, cli: Cli) -> None:
+    """The graph of a part lies above its folder, beside the manifest of the whole."""
+    need("ort-cpp")
+    words = ("--max-len", "24", "-f", "onnx", "--proof", "quick", "--runtime", "ort-cpp", "-o", "t5")
+    result = cli("export", "--model", str(saved(once, "t5")), *words)
+    assert result.exit_code == 0, result.output
+    assert "encoder_model ort-cpp" in result.output
+
+
+def test_a_graph_that_is_missing_is_not_taken_from_another_bundle(bundle: Path, tmp_path: Path) -> None:
+    need("ort-cpp")
+    inner = tmp_path / "inner"
+    shutil.copytree(bundle, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(bundle, inner)
+    (inner / "model.onnx").unlink()
+    with pytest.raises(RunFailed, match=r"model\.onnx"):
+        started(ORT, inner, format_="onnx", device="cpu")

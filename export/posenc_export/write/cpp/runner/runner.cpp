@@ -1,4 +1,5 @@
 // Runs the graph of a bundle on inputs in .npy files, and writes its outputs as .npy files. Knows no scheme.
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -81,6 +82,18 @@ const std::vector<std::string> readable{"onnx"};
 const std::vector<std::string> readable{"torchscript", "aoti"};
 #endif
 
+fs::path above(const fs::path& bundle) { return fs::absolute(bundle / ".").parent_path().parent_path(); }
+
+/// Whether a folder is a part of the bundle above it, a model of several graphs: its graph lies there.
+bool is_part(const fs::path& bundle) {
+  std::ifstream stream(above(bundle) / "manifest.json");
+  const auto whole = nlohmann::json::parse(stream, nullptr, false);
+  if (!whole.is_object()) return false;
+  const auto parts = whole.value("parts", nlohmann::json::array());
+  const auto name = fs::absolute(bundle / ".").parent_path().filename().string();
+  return std::find(parts.begin(), parts.end(), name) != parts.end();
+}
+
 fs::path artifact_of(const nlohmann::json& manifest, const Arguments& arguments) {
   for (const auto& format : readable) {
     if (arguments.format && *arguments.format != format) continue;
@@ -88,9 +101,7 @@ fs::path artifact_of(const nlohmann::json& manifest, const Arguments& arguments)
       if (artifact.at("format") != format) continue;
       const fs::path file = artifact.at("file").get<std::string>();
       if (file.has_parent_path()) throw Error("the manifest names " + file.string() + ", which is not a file of the bundle");
-      // a part of a model of several graphs has its own folder, and its graph lies above
-      const auto beside = fs::absolute(arguments.bundle).parent_path() / file;
-      return !fs::exists(arguments.bundle / file) && fs::exists(beside) ? beside : arguments.bundle / file;
+      return (is_part(arguments.bundle) ? above(arguments.bundle) : arguments.bundle) / file;
     }
   }
   throw Error(arguments.bundle.string() + " holds nothing that this runs: expected " +
