@@ -5,7 +5,7 @@ python runtime_tests/scripts/scenes.py gemma3 llava   for these alone
 python runtime_tests/scripts/scenes.py --write        puts the table into docs/reference/measured/models.md
 
 Each is made small and with random weights, exported with a quick proof, loaded, and asked to write behind its pictures.
-It takes twenty minutes.
+It takes a quarter of an hour.
 """
 
 from __future__ import annotations

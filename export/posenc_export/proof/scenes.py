@@ -156,9 +156,12 @@ def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str,
 
 
 def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
-    """Return the sizes of a picture as a tower takes them, of a grid in squares of patches; of a sound, its frames.
+    """Return what a tower is told of a picture's size; nothing where all pictures have one size.
 
-    Of pictures that are all equal it is nothing.
+    Args:
+        tower: the inputs of the tower.
+        grid: time steps, and rows and columns of squares of patches. A sound has as many quarters of its frames as
+            columns.
     """
     for port in tower:
         steps, rows, columns = grid

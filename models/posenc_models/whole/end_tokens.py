@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 LENGTHS = (5, 3)
 """Tokens of the texts on which it is tried whether the numbers are those of transformers; the second one is padded."""
-ROUNDINGS = 64
+END_ROUNDINGS = 64
 """How far two calls may be apart, in eps of the largest logit."""
 
 
@@ -85,7 +85,7 @@ def notes_of_ends(model: Any, module: EndCall, inputs: Sequence[str]) -> list[st
         return []
     with torch.no_grad():
         (ours, *_), theirs = module(*taken.values()), model(**taken, return_dict=True).logits
-    if (ours - theirs).abs().max() > ROUNDINGS * torch.finfo(theirs.dtype).eps * theirs.abs().max():
+    if (ours - theirs).abs().max() > END_ROUNDINGS * torch.finfo(theirs.dtype).eps * theirs.abs().max():
         raise ValueError(f"{type(model).__name__} is not exported: at the end of a text it reads more than its state")
     return [
         f"each text is read at its last token {end}, which ends it; a text without it, which transformers refuses, at "

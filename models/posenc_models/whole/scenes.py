@@ -64,7 +64,7 @@ class Tower(nn.Module):
 
 
 def _in_a_row(found: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return the vectors of pictures, (rows, hidden), of a tensor of equal ones or of one for each."""
+    """Return the vectors of all pictures, (rows, hidden): they come as one tensor, or as one for each picture."""
     rows = found if isinstance(found, Tensor) else torch.cat([one.reshape(-1, one.shape[-1]) for one in found])
     return rows.reshape(-1, rows.shape[-1])
 

@@ -1,6 +1,6 @@
 """Vision towers of transformers as they can be traced: sizes of images stay numbers in tensors.
 
-`places` has the arithmetic of patches that come in a row, `framed` of those that come with padding. `grid_functions` is
+`places` has the arithmetic of patches that come in a row, `frames` of those that come with padding. `grid_functions` is
 what takes the place of the functions of transformers that read grids into lists, `parts` and `padded` of methods that
 loop over images, `whole_rows` of splitting. `traceable` puts all of it there.
 """

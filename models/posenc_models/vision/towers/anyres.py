@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.lookup import at_least
-from posenc_models.vision.towers.framed import places_present
+from posenc_models.vision.towers.frames import places_present
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.places import refused
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from posenc_models.vision.towers.ragged import OneSize, Sizes
+from posenc_models.vision.towers.segments import OneSize, Sizes
 
 
 def kinds_with_lists(kind: type[Tensor]) -> list[type[Tensor]]:

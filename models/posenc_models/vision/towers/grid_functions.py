@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc_models.vision.towers.places import PatchPlaces, block_order, patch_places, window_order
-from posenc_models.vision.towers.ragged import OneSize, Segments
+from posenc_models.vision.towers.segments import OneSize, Segments
 
 
 class GridFunctions:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_models.vision.towers.framed import filling, fitting, patches_present
+from posenc_models.vision.towers.frames import patches_present, sizes_in_frame, sizes_up_to
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.places import refused
-from posenc_models.vision.towers.ragged import Segments
 from posenc_models.vision.towers.resized import resized
+from posenc_models.vision.towers.segments import Segments
 
 
 def packing(functions: GridFunctions) -> Callable[..., Any]:
@@ -25,7 +25,7 @@ def packing(functions: GridFunctions) -> Callable[..., Any]:
         if image_sizes is None:
             sizes = torch.tensor([[rows, columns]], device=embedded.device).expand(images, 2)
         else:
-            sizes = fitting(image_sizes // self.patch_size, rows, columns)
+            sizes = sizes_in_frame(image_sizes // self.patch_size, rows, columns)
         functions.capacity = rows * columns
         present = patches_present(sizes, functions.capacity)
         number = (present.image * rows + present.row) * columns + present.column
@@ -67,7 +67,7 @@ def resizing(functions: GridFunctions) -> Callable[..., Tensor]:
             places = functions.places(sizes, self.config.spatial_merge_size)
             row, column = places.row_column(self.config.spatial_merge_size)
             return embedded + resized(table, row, places.rows, column, places.columns)
-        rows, columns = filling(sizes, embedded.shape[1]).unsqueeze(-1).unbind(1)
+        rows, columns = sizes_up_to(sizes, embedded.shape[1]).unsqueeze(-1).unbind(1)
         place = torch.arange(embedded.shape[1], device=sizes.device).unsqueeze(0)
         place = place.masked_fill(place >= rows * columns, 0)  # padding is as the first patch
         return embedded + resized(table, place // columns, rows, place % columns, columns)
@@ -82,7 +82,7 @@ def features_of_blocks(_: GridFunctions) -> Callable[..., Any]:
         self: Any, pixel_values: Tensor, spatial_shapes: Tensor, pixel_attention_mask: Tensor, **kwargs: Any
     ) -> Any:
         merge, capacity = self.multi_modal_projector.factor, pixel_values.shape[1]
-        sizes = filling(spatial_shapes, capacity, merge)
+        sizes = sizes_up_to(spatial_shapes, capacity, merge)
         sizes = sizes + refused((pixel_attention_mask.sum(1) != sizes.prod(1)).long().sum().unsqueeze(0))
         given = {"spatial_shapes": sizes, "pixel_attention_mask": pixel_attention_mask, "return_dict": True}
         outputs = self.vision_tower(pixel_values=pixel_values, **{**kwargs, **given})

@@ -20,7 +20,7 @@ from posenc_models.vision.towers.free_axes import (
     sides_or,
     sizes_or,
 )
-from posenc_models.vision.towers.ragged import OneSize, Segments, Sizes
+from posenc_models.vision.towers.segments import OneSize, Segments, Sizes
 
 
 class WholeRows:

@@ -64,13 +64,13 @@ def places_present(counts: Tensor, capacity: int) -> tuple[Tensor, Tensor]:
     return image, place
 
 
-def fitting(sizes: Tensor, rows: int, columns: int, merge: int = 1) -> Tensor:
+def sizes_in_frame(sizes: Tensor, rows: int, columns: int, merge: int = 1) -> Tensor:
     """Return the sizes of images, (images, 2); a graph refuses those outside of a frame, and those it cannot merge."""
     frame = torch.stack([torch.full_like(sizes[:, 0], rows), torch.full_like(sizes[:, 1], columns)], 1)
     return sizes + refused(_amiss(sizes, merge) + (sizes > frame).long().sum().unsqueeze(0))
 
 
-def filling(sizes: Tensor, capacity: int, merge: int = 1) -> Tensor:
+def sizes_up_to(sizes: Tensor, capacity: int, merge: int = 1) -> Tensor:
     """Return the sizes of images, (images, 2); a graph refuses those of more patches, and those it cannot merge."""
     many = (sizes[:, 0] * sizes[:, 1] > capacity).long().sum()
     return sizes + refused(_amiss(sizes, merge) + many.unsqueeze(0))
