@@ -42,6 +42,20 @@ class Unsupported:
         """Return every reason, by the name of the mode, method, positions, dtype or format."""
         return {**self.modes, **self.methods, **self.positions, **self.dtypes, **self.formats}
 
+    def check(self, name: str, spec: Mapping[str, object]) -> None:
+        """Raise UnsupportedSpec, in one line, for fields of a spec that cannot work, beside one another.
+
+        Args:
+            name: the scheme's.
+            spec: fields of a spec by name, all or some: a scheme may be refused by what was typed alone.
+        """
+        for field_, reasons in (("mode", self.modes), ("positions", self.positions), ("dtype", self.dtypes)):
+            if spec.get(field_) in reasons:
+                raise UnsupportedSpec(f"{name} has no {spec[field_]} form: {reasons[str(spec[field_])]}")
+        # a table has no method
+        if spec.get("mode") == "dynamic" and spec.get("method") in self.methods:
+            raise UnsupportedSpec(f"{name} has no {spec['method']} form: {self.methods[str(spec['method'])]}")
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -125,7 +139,7 @@ def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding
     record = SCHEMES[name]
     spec = spec or Spec()
     spec = replace(spec, positions=spec.positions or record.positions)
-    _check_supported(record, spec)
+    record.unsupported.check(name, vars(spec))
     known = record.parameters
     check_required(parameters, known, name)
     from posenc.weights import recording  # with torch, which a list of schemes does without
@@ -133,12 +147,3 @@ def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding
     with recording() as tables:
         encoding = record.build(spec, **check(parameters, known, name))
     return replace(encoding, learned=tuple(tables))
-
-
-def _check_supported(record: Scheme, spec: Spec) -> None:
-    no = record.unsupported
-    choices = [(no.modes, spec.mode), (no.positions, str(spec.positions)), (no.dtypes, spec.dtype)]
-    choices += [(no.methods, spec.method)] if spec.mode == "dynamic" else []  # a table has no method
-    for reasons, choice in choices:
-        if choice in reasons:
-            raise UnsupportedSpec(f"{record.name} has no {choice} form: {reasons[choice]}")

@@ -1,14 +1,15 @@
-"""The parameters of a scheme, read from its source: a scheme imports torch, and a wrong -p is refused without it."""
+"""What a scheme declares, read from its source: a scheme imports torch, and a wrong option is refused without it."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from posenc.parameters import Parameters, parameters_of
-from posenc.scheme import SCHEMES
+from posenc.scheme import SCHEMES, Unsupported
 
 FILE_OF = "posenc.schemes.{}"
 
@@ -20,25 +21,59 @@ def declared_parameters(name: str) -> Parameters:
     (`Kernel = Literal["log", "power"]`); so nothing else of the file is imported.
     Raises posenc.registry.UnknownName for a scheme that is not there.
     """
-    SCHEMES.check(name)
-    module = importlib.util.find_spec(FILE_OF.format(name))
-    if module is None or module.origin is None:  # registered by somebody else's code, which is loaded
+    declared = _declared(name)
+    if declared is None:
         return SCHEMES[name].parameters
-    with open(module.origin, encoding="utf-8") as file:
-        source = ast.parse(file.read())
-    function = next(node for node in source.body if isinstance(node, ast.FunctionDef) and _registers(node))
+    module, source, function = declared
     signature = ast.FunctionDef(**{**vars(function), "decorator_list": [], "body": function.body[:1]})
     signature.args.args, signature.returns = [], None  # the spec, and what is made of it
-    needed = set(_lines_for(signature, source.body))
-    lines = [node for node in source.body if id(node) in needed]
+    return parameters_of(_run(module, source, signature)[function.name])
+
+
+def declared_unsupported(name: str) -> Unsupported:
+    """Return what cannot work of the scheme `name`, `SCHEMES[name].unsupported`, read in the same way."""
+    declared = _declared(name)
+    if declared is None:
+        return SCHEMES[name].unsupported
+    module, source, function = declared
+    given = (keyword for keyword in _registration(function).keywords if keyword.arg == "unsupported")
+    reasons = next(given, None)
+    if reasons is None:
+        return Unsupported()
+    line = ast.copy_location(ast.Assign([ast.Name("reasons", ast.Store())], reasons.value), reasons.value)
+    value = _run(module, source, ast.fix_missing_locations(line))["reasons"]
+    assert isinstance(value, Unsupported)
+    return value
+
+
+def _declared(name: str) -> tuple[ModuleSpec, ast.Module, ast.FunctionDef] | None:
+    """Return a scheme's file and its function in it; None for one of somebody else's code, which is loaded."""
+    SCHEMES.check(name)
+    module = importlib.util.find_spec(FILE_OF.format(name))
+    if module is None or module.origin is None:
+        return None
+    with open(module.origin, encoding="utf-8") as file:
+        source = ast.parse(file.read())
+    return module, source, next(node for node in source.body if isinstance(node, ast.FunctionDef) and _registers(node))
+
+
+def _run(module: ModuleSpec, source: ast.Module, line: ast.stmt) -> dict[str, Any]:
+    """Run a line with those of a file that bind its names; return all values by name."""
+    needed = set(_lines_for(line, source.body))
     values: dict[str, Any] = {"__name__": module.name}
-    exec(compile(ast.Module([*lines, signature], []), module.origin, "exec"), values)
-    return parameters_of(values[function.name])
+    lines = [node for node in source.body if id(node) in needed]
+    exec(compile(ast.Module([*lines, line], []), str(module.origin), "exec"), values)
+    return values
 
 
 def _registers(function: ast.FunctionDef) -> bool:
     """Return whether a function has the decorator of a scheme."""
     return any(isinstance(d, ast.Call) and ast.unparse(d.func) == "scheme" for d in function.decorator_list)
+
+
+def _registration(function: ast.FunctionDef) -> ast.Call:
+    """Return the decorator of a scheme."""
+    return next(d for d in function.decorator_list if isinstance(d, ast.Call) and ast.unparse(d.func) == "scheme")
 
 
 def _lines_for(node: ast.AST, body: list[ast.stmt]) -> Iterator[int]:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc import reasons
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, too_small
 from posenc.formulas.alibi import reference
 from posenc.ports import Floats
@@ -82,7 +83,7 @@ class Slopes(nn.Module):
     formula="bias[h, i, j] = -m_h |i - j|, m_h = 2^(-8 (h + 1) / heads) where heads is a power of two",
     models=("BLOOM", "MPT", "Falcon-RW"),
     samples=({"heads": 4}, {"heads": 6, "form": "key", "output": "bias"}),
-    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+    unsupported=Unsupported(methods=reasons.BIAS),
 )
 def alibi(
     spec: Spec,

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.clipped_relative import ClippedTable, added_values, reference
 from posenc.ranges import NOT_ZERO, above, minimum
@@ -39,7 +40,7 @@ Distance = Literal["key_minus_query", "query_minus_key"]
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"},
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero", "output": "values"},
     ),
-    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+    unsupported=Unsupported(methods=reasons.BIAS),
 )
 def clipped_relative(
     spec: Spec,

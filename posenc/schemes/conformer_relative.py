@@ -26,6 +26,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from posenc import reasons
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding
 from posenc.formulas.conformer_relative import chunk_shift_reference, of_chunk, shift_reference
@@ -65,7 +66,7 @@ Style = Literal["both", "descending", "ascending", "chunk"]
         {"output": "shift"},
         {"style": "chunk", "past": 2, "future": 1, "chunk": 3, "output": "shift"},
     ),
-    unsupported=Unsupported(positions={name: relative.ONE_ORDER[name] for name in ("explicit", "mask")}),
+    unsupported=Unsupported(positions={name: reasons.DISTANCES[name] for name in ("explicit", "mask")}),
 )
 def conformer_relative(
     spec: Spec,
@@ -122,7 +123,7 @@ def _check(style: Style, stored: int | None, chunk: tuple[int, int, int]) -> Non
 def _check_spec(spec: Spec, style: Style, output: str) -> None:
     """Raise UnsupportedSpec for what a style has no form of."""
     if spec.positions != "implicit" and style != "ascending":
-        raise UnsupportedSpec(f"style={style} has no {spec.positions} form: {relative.ONE_ORDER['offset']}")
+        raise UnsupportedSpec(f"style={style} has no {spec.positions} form: {reasons.DISTANCES['offset']}")
     if output == "shift" and style not in ("both", "chunk"):
         raise UnsupportedSpec(f"output=shift is of style=both or chunk, got {style}: its rows are of one side")
     if style == "chunk" and output == "rows" and spec.mode == "dynamic":

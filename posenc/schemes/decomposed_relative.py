@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.decomposed_relative import reference
 from posenc.memory import check_room
@@ -49,7 +50,7 @@ NOT_READ = "queries are multiplied by the rows of rows and of columns apart: an 
     not_held={"_tables": DATA},
     samples=({"head_dim": 8, "window": (2, 3)},),
     unsupported=Unsupported(
-        reading={"baked": NOT_READ, "dynamic": NOT_READ}, methods=windows.NO_SINES, positions=windows.NO_POSITIONS
+        reading={"baked": NOT_READ, "dynamic": NOT_READ}, methods=reasons.BIAS, positions=reasons.WINDOW
     ),
 )
 def decomposed_relative(

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.dinov3 import reference
 from posenc.formulas.parts import rotation
@@ -21,7 +22,6 @@ from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.ranges import above, minimum, multiple_of
 from posenc.scheme import Unsupported, scheme
-from posenc.sources.grid.encode import NO_SHIFT
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.fractions import centered_angles
 from posenc.spec import Spec, UnsupportedSpec
@@ -46,7 +46,7 @@ SHORTEST = 1e-6
         {"head_dim": 16, "output": "cos_sin", "prefix": 5},
     ),
     unsupported=Unsupported(
-        positions={**NO_SHIFT, "mask": "places are fractions of the whole grid; use --positions implicit"}
+        positions={**reasons.GRID, "mask": "places are fractions of the whole grid; use --positions implicit"}
     ),
 )
 def dinov3(

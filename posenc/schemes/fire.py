@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc import reasons
 from posenc.encoding import Encoding, Probes, Tolerance, eps
 from posenc.formulas.fire import reference
 from posenc.memory import check_room
@@ -134,7 +135,7 @@ LONGEST = 2048
         {"heads": 3, "hidden": 8, "c": 0.25, "threshold": 16.0},
         {"heads": 2, "hidden": 4, "c": 0.5, "threshold": 6.5, "output": "scores"},
     ),
-    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+    unsupported=Unsupported(methods=reasons.BIAS),
 )
 def fire(
     spec: Spec,

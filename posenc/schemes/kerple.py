@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc import reasons
 from posenc.encoding import Encoding, Probes, Tolerance, eps
 from posenc.formulas.kerple import reference
 from posenc.ports import Floats
@@ -92,7 +93,7 @@ class Kernels(nn.Module):
         {"r1": (0.3, 1.2), "r2": (0.9, 0.05)},
         {"kernel": "power", "r1": (0.3, 1.2, 0.5), "r2": (0.25, 1.5, 0.7), "output": "scores"},
     ),
-    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+    unsupported=Unsupported(methods=reasons.BIAS),
 )
 def kerple(
     spec: Spec,

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.learned_2d import reference
 from posenc.ranges import EVEN, above, minimum
@@ -43,7 +44,7 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
     unsupported=Unsupported(
         modes={"dynamic": "a row exists for each place up to max_len and no formula gives another; use --baked"},
         positions={
-            **grid.NO_SHIFT,
+            **reasons.GRID,
             "mask": "rows and columns are counted with padding and all; use --positions implicit",
         },
     ),

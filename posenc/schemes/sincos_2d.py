@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.sincos_2d import Sincos2dParameters, reference
 from posenc.ports import Floats
@@ -69,7 +70,7 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
     samples=({"dim": 8}, {"dim": 20, "base": 100.0, "crop": 90, "base_size": 64}, {"dim": 8, "base_size": 16}),
     unsupported=Unsupported(
         positions={
-            **grid.NO_SHIFT,
+            **reasons.GRID,
             "mask": "a mask counts one position a token, and a place has two; use --positions implicit",
         }
     ),

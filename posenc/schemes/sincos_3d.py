@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Literal
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.sincos_3d import Sincos3dParameters, reference
 from posenc.ranges import above, minimum
@@ -34,7 +35,7 @@ def rows_of(parameters: Mapping[str, object]) -> int:
     samples=({"dim": 16}, {"dim": 12, "temporal": 4, "order": "row_first", "spatial_interpolation_scale": 1.875}),
     unsupported=Unsupported(
         positions={
-            **grid.NO_SHIFT,
+            **reasons.GRID,
             "mask": "a mask counts one position a token, and a place has three; use --positions implicit",
         }
     ),

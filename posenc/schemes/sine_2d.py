@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.sine_2d import Sine2dParameters, reference
 from posenc.ranges import above, multiple_of
@@ -43,7 +44,7 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
     formula="PE[y, x] = (w(y / height), w(x / width)); w(p) = sin(2 pi p T^(-2 i / n)), its cos, ...; n = dim / 2",
     models=("DETR", "Conditional DETR", "Deformable DETR", "Grounding DINO", "MaskFormer", "Mask2Former", "SAM 2"),
     samples=({"dim": 8}, {"dim": 12, "temperature": 20.0, "shift": -0.5}, {"dim": 8, "normalize": False}),
-    unsupported=Unsupported(positions=grid.NO_SHIFT),
+    unsupported=Unsupported(positions=reasons.GRID),
 )
 def sine_2d(
     spec: Spec,

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc import reasons
 from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.formulas.swin_bias import reference
@@ -42,7 +43,7 @@ SIDE = 64
     models=("Swin", "BEiT", "Donut", "Data2Vec vision"),
     sums=("dynamic",),
     samples=({"heads": 3, "window": (2, 3)}, {"heads": 2, "window": 3, "class_token": True}),
-    unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
+    unsupported=Unsupported(methods=reasons.BIAS, positions=reasons.WINDOW),
 )
 def swin_bias(
     spec: Spec,

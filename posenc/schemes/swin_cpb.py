@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from posenc import reasons
 from posenc.call import Formula
 from posenc.encoding import Encoding, eps
 from posenc.formulas.swin_cpb import reference
@@ -45,7 +46,7 @@ SIDE = 64
     sums=("dynamic",),
     not_held={"_network": DATA, "error": BOUNDS},
     samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": 12}),
-    unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
+    unsupported=Unsupported(methods=reasons.BIAS, positions=reasons.WINDOW),
 )
 def swin_cpb(
     spec: Spec,

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 import torch
 
+from posenc import reasons
 from posenc.encoding import Encoding
 from posenc.formulas.t5_bias import reference
 from posenc.memory import check_room
@@ -30,7 +31,7 @@ from posenc.weights import Weights
     formula="bias[h, i, j] = table[bucket(j - i), h]; the first half of buckets hold one distance each, then they grow",
     models=("T5", "mT5", "UMT5", "LongT5", "Switch Transformers", "Pix2Struct", "UDOP"),
     samples=({"heads": 4, "max_distance": 64}, {"heads": 2, "bidirectional": False}),
-    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+    unsupported=Unsupported(methods=reasons.BIAS),
 )
 def t5_bias(
     spec: Spec,

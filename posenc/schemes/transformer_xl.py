@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
+from posenc import reasons
 from posenc.arithmetic import larger
 from posenc.encoding import Encoding
 from posenc.formulas.transformer_xl import KEYS, Attention, reference, shift_reference
@@ -123,7 +124,7 @@ def check_last(seq: int, seq_k: int) -> None:
         {"d_model": 6, "attention": "bi", "clamp_len": 5},
         {"attention": "bi", "output": "shift"},
     ),
-    unsupported=Unsupported(positions=relative.ONE_ORDER),
+    unsupported=Unsupported(positions=reasons.DISTANCES),
 )
 def transformer_xl(
     spec: Spec,

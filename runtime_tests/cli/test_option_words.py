@@ -90,6 +90,8 @@ MODULES = "def make():\n    from torch import nn\n    return nn.Identity()\n"
         (["export", "rope", "head_dim=64"], "Got unexpected extra argument (head_dim=64): give it as -p head_dim=64"),
         (["bench", "rope", "head_dim=64"], "Got unexpected extra argument (head_dim=64): give it as -p head_dim=64"),
         (["export", "rope", "alibi"], "Got unexpected extra argument (alibi)\n"),
+        (["export", "rope", "--baked", "--dynamic"], "--dynamic and --baked exclude each other: give one of them"),
+        (["cuda", "--cpp", "--no-cpp"], "--cpp and --no-cpp exclude each other: give one of them"),
         (["export", "mine"], "mine is no scheme: give a module of your own as mine:NAME, NAME being what makes it"),
         (
             ["export", "mine.py"],

@@ -26,11 +26,6 @@ from posenc.spec import Spec
 from posenc.where import grid, padded_grid
 
 FeatureLayout = Literal["halves", "interleaved", "sines_first"]
-NO_SHIFT = {
-    "offset": "a grid has no first position to shift; use --positions implicit",
-    "explicit": "places are those of the grid; use --positions implicit",
-}
-"""Why a grid takes no such positions."""
 
 
 @dataclass(frozen=True)

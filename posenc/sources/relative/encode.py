@@ -23,12 +23,6 @@ from posenc.where import Where
 NO_TABLES = "its rows are of distances, not of positions"
 LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
 """There are as many keys as queries, or more: a query is itself among the keys."""
-ONE_ORDER = {
-    "offset": "a distance does not change where both ends move; use --positions implicit",
-    "explicit": "rows are of distances in a row, and not of tokens; use --positions implicit",
-    "mask": "padding moves queries and keys alike; use --positions implicit",
-}
-"""Why distances are given in no other way."""
 
 
 class RelativeRows(nn.Module):

@@ -24,13 +24,7 @@ from posenc.where import Where
 
 Sides = tuple[int, int]
 """Rows and columns of a window."""
-NO_POSITIONS = {
-    "offset": "a window has no first position to shift; use --positions implicit",
-    "explicit": "places are those of the window; use --positions implicit",
-    "mask": "a window has no padding to count from; use --positions implicit",
-}
 NO_TABLES = "its table is of differences of rows and columns, not of positions"
-NO_SINES = {"trig": "a bias has no sines; leave --method trig out"}
 
 
 class FixedWindow(nn.Module):

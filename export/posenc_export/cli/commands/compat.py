@@ -11,7 +11,7 @@ import click
 
 from posenc_export.cli.declared import JSON
 from posenc_export.cli.options import SETTINGS, VERBOSE, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.cli.output.printing import print_json
 from posenc_export.common.errors import BadInput, check_machine, first_line, one_line
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="Say where the ONNX file of a bundle loads, and why.",
     epilog=epilog(

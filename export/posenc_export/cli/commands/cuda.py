@@ -9,7 +9,7 @@ import click
 
 from posenc_export.cli.declared import choice, path, switch
 from posenc_export.cli.options import SETTINGS, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.cli.output.printing import console
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.words import SeveralWords, check_file
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="Prove every scheme on CUDA, in one table.",
     epilog=epilog(

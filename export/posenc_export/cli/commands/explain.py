@@ -10,7 +10,7 @@ import click
 
 from posenc_export.cli.declared import JSON, switch
 from posenc_export.cli.options import SETTINGS, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.common.errors import BadInput, bad_input
 from posenc_export.common.explanations import Explanation
 from posenc_export.proof.checks.catalogue import explanation, explanations, markdown
@@ -27,6 +27,7 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="Say what a check of a report, or a finding, means, and what to do.",
     epilog=epilog(

@@ -9,12 +9,13 @@ import click
 
 from posenc_export.cli.declared import choice, number, switch
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.cli.output.progressing import progress
 from posenc_export.common.errors import bad_input
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="Draw an encoding, or the error of its forms.",
     epilog=epilog(

@@ -8,11 +8,12 @@ import click
 
 from posenc_export.cli.declared import JSON
 from posenc_export.cli.options import SETTINGS, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.cli.output.printing import console, print_json
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="List runtimes: which run here, and how to get the others.",
     epilog=epilog(["posenc runtimes", "posenc runtimes --json"], {0: "the list is printed"}),

@@ -11,7 +11,7 @@ import click
 from posenc_export.bundle.out_file import PlaceOption
 from posenc_export.cli.declared import JSON, path, switch
 from posenc_export.cli.options import SETTINGS, complete_source, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.cli.output.printing import console
 from posenc_export.common.errors import BadInput, bad_input
 
@@ -23,6 +23,7 @@ PICTURES = PlaceOption("--pictures")
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="List schemes, with their parameters and defaults.",
     epilog=epilog(

@@ -9,11 +9,12 @@ import click
 
 from posenc_export.cli.declared import number, path
 from posenc_export.cli.options import SETTINGS, guarded
-from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.common.errors import BadInput, decoded
 
 
 @click.command(
+    cls=Command,
     context_settings=SETTINGS,
     short_help="Show a bundle in a browser, and prove it there.",
     epilog=epilog(

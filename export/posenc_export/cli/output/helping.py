@@ -56,7 +56,12 @@ class Command(click.Command):
     """A command whose options stand under headings, in order of appearance; options without a heading come last."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what was typed; for KEY=VALUE without -p, say how to give it."""
+        """Parse what was typed; say how to give KEY=VALUE without -p, and refuse both sides of a switch."""
+        typed = set(args[: args.index("--")] if "--" in args else args)
+        for parameter in self.params:  # click would take the last one
+            sides = [typed.intersection(names) for names in (parameter.opts, parameter.secondary_opts)]
+            if all(sides):
+                raise click.UsageError(f"{' and '.join(map(min, sides))} exclude each other: give one of them", ctx)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:

@@ -101,7 +101,7 @@ def read_source(values: Values) -> TextSource:
     if config is None and ":" in name:
         _check_module(name, values)
     elif config is None:
-        _check_scheme(name)
+        _check_scheme(name, values)
     if (config or ":" not in name) and values["method"] and values["mode"] != "dynamic":
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     with bad_input():
@@ -126,7 +126,7 @@ def check_target(name: str, inputs: Sequence[str]) -> None:
 
         import_factory(name)
     else:
-        _check_scheme(name)
+        _check_scheme(name, {})
 
 
 def against_source(values: Values) -> TextSource:
@@ -204,9 +204,10 @@ def _whole(values: Values) -> TextSource:
     return TextSource(folder, (), _spec_settings(values), (), ())
 
 
-def _check_scheme(name: str) -> None:
-    """Raise BadInput for an unknown scheme, before torch is imported for the known ones."""
+def _check_scheme(name: str, values: Values) -> None:
+    """Raise BadInput for an unknown scheme, and for what it has not, before torch is imported for the others."""
     from posenc.scheme import SCHEMES
+    from posenc.signatures import declared_unsupported
 
     module = name.removesuffix(".py")
     if name not in SCHEMES.names() and Path(f"{module}.py").is_file():
@@ -214,6 +215,7 @@ def _check_scheme(name: str) -> None:
         raise BadInput(f"{name} is no scheme: give a module of your own as {dotted}:NAME, NAME being what makes it")
     with bad_input():
         SCHEMES.check(name)
+        declared_unsupported(name).check(name, values)
 
 
 def _check_module(name: str, values: Values) -> None:
