@@ -57,7 +57,11 @@ class Nudges(TorchDispatchMode):
         steps = self._directions(result.numel()).reshape(result.shape) * _may_move(func, args, kwargs or {}, result)
         # neighbours of one sign are integers that follow one another: much faster than nextafter
         bits = BITS[result.dtype.itemsize]
-        return (result.view(bits) + steps.to(bits)).view(result.dtype)
+        moved = (result.view(bits) + steps.to(bits)).view(result.dtype)
+        if name_of(func) == "gelu" and isinstance(args[0], torch.Tensor):
+            # x / 2 (1 + t), with t between -1 and 1: where t is near -1, its last digit is all that is left of the sum
+            moved = moved + steps * args[0] * (torch.finfo(result.dtype).eps / 4)
+        return moved
 
     def _directions(self, count: int) -> torch.Tensor:
         """Return -1 or 1 for each element, each with a probability of a half: the last bits of random bytes."""
