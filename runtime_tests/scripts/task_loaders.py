@@ -24,19 +24,15 @@ import transformers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from helpers.hf.small_classes import save
+from helpers.hf.task_models import save_task_model
 from helpers.made_parts import put_part
 from helpers.model_folders import MODELS
-from helpers.sentence_folders import ENCODERS
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.markdown import table
 from posenc_models import ModelFolder
 from scripts.loaders import PAGE, PROGRAMS, Loaders
-from write.targets.test_tasks_of_images_and_sounds import saved
 
-SMALLER = 8
-"""What widths of default configurations are divided by."""
 LARGEST_ERROR = 1e-4
 """Of the largest number of an output, in float32."""
 TOKENS = 20
@@ -66,9 +62,7 @@ EXAMPLES = (
     Example("BertForMultipleChoice", "ORTModelForMultipleChoice"),
     Example("ViTForImageClassification", "ORTModelForImageClassification", "AutoModelForImageClassification"),
     Example("ViTModel", "ORTModelForFeatureExtraction", "AutoModel"),
-    Example(
-        "SegformerForSemanticSegmentation", "ORTModelForSemanticSegmentation", "AutoModelForSemanticSegmentation"
-    ),
+    Example("SegformerForSemanticSegmentation", "ORTModelForSemanticSegmentation", "AutoModelForSemanticSegmentation"),
     Example("YolosForObjectDetection", "", "AutoModelForObjectDetection"),
     Example("DepthAnythingForDepthEstimation", "", "AutoModelForDepthEstimation"),
     Example("Swin2SRForImageSuperResolution", "ORTModelForImageToImage", "AutoModelForImageToImage"),
@@ -94,10 +88,8 @@ def save_model(name: str, folder: Path) -> None:
         save_reader(folder)
     elif name in MODELS:
         MODELS[name].save(folder)
-    elif name in transformers.models.auto.modeling_auto.MODEL_MAPPING_NAMES.values():
-        save(name, SMALLER, folder)
     else:
-        saved(name, folder)
+        save_task_model(name, folder)
 
 
 def save_reader(folder: Path) -> None:

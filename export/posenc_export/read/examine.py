@@ -10,7 +10,8 @@ from posenc.formulas.fitting import heard
 from posenc_export.read.bad_numbers import bad_numbers
 from posenc_export.read.coordinates import joined
 from posenc_export.read.ends import MAX_LENGTH, search_end
-from posenc_export.read.errors.measure import FAR, Measuring
+from posenc_export.read.errors.calls import FAR
+from posenc_export.read.errors.measure import Measuring
 from posenc_export.read.explain import Reading, explain
 from posenc_export.read.findings import finding
 from posenc_export.read.first_run import is_spent, with_outputs

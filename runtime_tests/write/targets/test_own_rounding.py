@@ -131,7 +131,7 @@ def test_a_zero_is_zero_everywhere() -> None:
 
 
 class GeluTail(nn.Module):
-    """GELU of numbers near `middle`, divided by their root mean square: at -5 it is a sum of which one digit is left."""
+    """GELU of numbers near `middle`, divided by their root mean square: at -5 one digit of its sum is left."""
 
     def __init__(self, middle: float) -> None:
         super().__init__()

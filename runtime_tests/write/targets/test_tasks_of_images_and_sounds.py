@@ -1,15 +1,13 @@
 """Tasks of images, sounds and choices: what goes in is known of the class, and small models are proved."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import torch
 import transformers
 
 import posenc_export
-from helpers.hf.small_classes import save
+from helpers.hf.task_models import save_task_model
 from posenc_models import ModelFolder
 from posenc_models.whole.contents import PROCESSOR
 
@@ -34,64 +32,11 @@ CLASSES = {
 QUICK = ("SegformerForSemanticSegmentation", "BertForMultipleChoice")
 
 
-RESNET = transformers.AutoConfig.for_model(
-    "resnet", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], out_features=["stage2"]
-)
-DINO = transformers.AutoConfig.for_model(
-    "dinov2",
-    hidden_size=16,
-    num_hidden_layers=4,
-    num_attention_heads=2,
-    image_size=56,
-    patch_size=14,
-    out_features=["stage1", "stage2", "stage3", "stage4"],
-    reshape_hidden_states=False,
-)
-CONFIGS: Mapping[str, transformers.PreTrainedConfig] = {
-    # a model of its usual image takes ten minutes
-    "Swin2SRForImageSuperResolution": transformers.Swin2SRConfig(
-        image_size=16, embed_dim=8, depths=[1], num_heads=[2], window_size=4, mlp_ratio=1.0, upscale=2
-    ),
-    # their parts have sizes that fit each other
-    "DetrForObjectDetection": transformers.DetrConfig(
-        backbone_config=RESNET,
-        d_model=16,
-        num_queries=5,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_ffn_dim=16,
-        decoder_ffn_dim=16,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-    ),
-    "DepthAnythingForDepthEstimation": transformers.DepthAnythingConfig(
-        backbone_config=DINO,
-        reassemble_hidden_size=16,
-        neck_hidden_sizes=[8, 8, 16, 16],
-        fusion_hidden_size=8,
-        head_in_index=-1,
-        head_hidden_size=8,
-    ),
-}
-"""Configurations of classes whose defaults, made small, do not serve."""
-
-
-def saved(name: str, folder: Path) -> Path:
-    if name in CONFIGS:
-        torch.manual_seed(0)
-        getattr(transformers, name)(CONFIGS[name]).save_pretrained(folder)
-        if "image_size" not in CONFIGS[name].to_dict():
-            (folder / PROCESSOR).write_text(json.dumps({"size": {"height": 56, "width": 56}}))
-    else:
-        save(name, 8, folder)
-    return folder
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in CLASSES]
 )
 def test_a_class_has_its_task_and_its_ports(tmp_path: Path, name: str) -> None:
-    model = ModelFolder.load(saved(name, tmp_path))
+    model = ModelFolder.load(save_task_model(name, tmp_path))
     whole = model.build()
     ports = tuple(port.partition(":")[0] for port in whole.inputs)
     assert (model.task.name, ports, whole.outputs) == CLASSES[name]
@@ -100,7 +45,7 @@ def test_a_class_has_its_task_and_its_ports(tmp_path: Path, name: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_small_model_is_proved(tmp_path: Path, name: str) -> None:
-    model = ModelFolder.load(saved(name, tmp_path / "model"))
+    model = ModelFolder.load(save_task_model(name, tmp_path / "model"))
     result = posenc_export.export(model, to=tmp_path / "out", formats=("onnx",), proof="quick", runtimes=("ort-cpu",))
     assert result.passed
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from posenc_export.read.errors.biases import Bias, BiasErrors, call_errors, far_bias_errors, growth, worst_of
 from posenc_export.read.errors.biases import table_errors as bias_table_errors
 from posenc_export.read.errors.by_position import Exact, curve, errors_by_position, larger_errors
+from posenc_export.read.errors.calls import COUNTED, FAR, LARGEST, MASKS, Calls, Indices
 from posenc_export.read.errors.far import Far, far_errors
 from posenc_export.read.errors.far_rows import LENGTH, FarRows, far_rows
 from posenc_export.read.errors.places import distance_errors, place_errors, stored_distances
@@ -22,7 +22,7 @@ from posenc_export.read.first_run import FRAMES, is_left_out, with_outputs
 from posenc_export.read.graph import Graph
 from posenc_export.read.inspection import Errors, Place, Rounded
 from posenc_export.read.interpret.budget import Budget
-from posenc_export.read.interpret.roles import Role, roles_of
+from posenc_export.read.interpret.roles import roles_of
 from posenc_export.read.interpret.run import interpret
 from posenc_export.read.interpret.sizes import axes_of, default_sizes
 from posenc_export.read.interpret.state import shape_of
@@ -30,28 +30,18 @@ from posenc_export.read.recognise.encodings import encodings_of
 from posenc_export.read.recognise.named import Named
 from posenc_export.read.values import Array, Constant, Operand, Position, Run, Value
 
-FAR = 2**17
-"""Positions at which rows are computed: those below this number, unless more are asked for."""
 SECONDS = 15.0
 """How long rows of an encoding are computed far out; positions that are not reached in it count as not tried."""
 TWO_SIDED = "longrope"
 """The form with other frequencies in longer calls than in short ones."""
 BY_LENGTH = ("dynamic", "longrope", "unknown frequencies")
 """Forms whose rows depend on the length of a call, too: they are read in whole calls."""
-FED = 509
-"""How many positions are given to such a file: a prime, unlike sizes of tensors."""
-COUNTED = 2039
-"""The length at which a file is read that counts positions itself."""
-STEPS = 997
-"""Steps of time that are given to a file that takes them: models of diffusion are trained with 1000."""
 DENSE = 2**12
 """Positions from 0 on that are all looked at; of those beyond, some."""
 SPARSE = 2**12
 ROUNDED = 2**9
 SEPARATE = 2
 """Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
-MASKS = 1 << 24
-"""Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 LONGER: tuple[Mapping[str, int], ...] = tuple({"length": length} for length in (1021, 509, 251, 127, 61))
 IMAGES: tuple[Mapping[str, int], ...] = tuple({"height": 2 * k, "width": 3 * k} for k in (512, 256, 128, 64, 32, 16, 8))
 """Sizes of larger calls, the largest first. Encodings without a formula of positions are measured in them."""
@@ -66,9 +56,6 @@ SEEN = 5
 """Positions behind a seam that a call has."""
 TABLE_DTYPES = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
 """Element types of tables, the narrowest first."""
-LARGEST = 1 << 27
-"""Bytes of a value in a whole call that is read to see whether a wrong position is one."""
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -107,6 +94,11 @@ class Measuring:
     _far: dict[tuple[object, ...], Far | None] = field(default_factory=dict, compare=False)
     _larger: dict[object, LargerCall] = field(default_factory=dict, compare=False)
 
+    @cached_property
+    def calls(self) -> Calls:
+        """Other calls of the graph."""
+        return Calls(self.graph, self.run, self.budget)
+
     def errors(self, named: Named, limit: int = FAR) -> Errors | None:
         """Return the errors of an encoding by position; None where it has no closed form, or rows of another kind.
 
@@ -130,7 +122,7 @@ class Measuring:
         context = named.form.parameters.get("original_max_position_embeddings")
         if not isinstance(context, int):
             return None
-        long = replace(self, run=self._interpreted(default_sizes(self.graph, {"length": context + 1}), {}))
+        long = replace(self, run=self.calls.interpreted(default_sizes(self.graph, {"length": context + 1}), {}))
         one, other = (measuring.errors(side) for measuring, side in zip((self, long), named.sides, strict=True))
         return None if one is None or other is None else larger_errors(one, other)
 
@@ -215,7 +207,7 @@ class Measuring:
     def _of_one_bias(self, named: Named, target: str, limit: int, deadline: float) -> BiasErrors | None:
         """Return the errors of a tensor far out, or in a call as long as memory allows, or as what is stored."""
         budget = replace(self.budget, value_bytes=MASKS)
-        bias = Bias(self.graph, self.run, self.at_length, target, named.form, budget)
+        bias = Bias(self.graph, self.run, self.calls.at_length, target, named.form, budget)
         found = far_bias_errors(bias, limit, deadline)
         if found is not None:
             return found
@@ -231,7 +223,7 @@ class Measuring:
         stored = (self.run.values.get(name) for name in named.stored)
         sizes = [table.shape[-1] for table in stored if isinstance(table, Constant) and table.shape]
         for length in dict.fromkeys((longest, *(size for size in sizes if 1 < size < longest))):
-            arrays = self._in_a_whole_call(length, [target])
+            arrays = self.calls.in_a_whole_call(length, [target])
             array = None if arrays is None else arrays[target]
             if array is not None and array.ndim > 1 and array.shape[-1] == length:
                 return call_errors(array, named.form)
@@ -243,7 +235,7 @@ class Measuring:
         offset = named.form.parameters.get("offset", 0)
         shift = offset if isinstance(offset, int) and 0 <= offset < rows else 0
         places = np.arange(min(rows, COUNTED) - shift)
-        run = self._interpreted(default_sizes(self.graph, {"length": len(places)}), {})
+        run = self.calls.interpreted(default_sizes(self.graph, {"length": len(places)}), {})
         errors = errors_by_position(_arrays(run, named), named.form.exact, places + shift, self.bound)
         return None if errors is None else replace(errors, last_position=len(places) - 1 + shift)
 
@@ -306,7 +298,7 @@ class Measuring:
         places = [name for name in sorted(inputs) if roles_of(self.graph).get(name) == "places"]
         source = places[0] if places else None
         budget = replace(self.budget, value_bytes=MASKS)
-        return far_rows(self.graph, self.at_length, [operand.tensor], source, budget)
+        return far_rows(self.graph, self.calls.at_length, [operand.tensor], source, budget)
 
     def seam_of(self, named: Named) -> int | None:
         """Return the first row of a second table behind a first one that positions run into; None without one.
@@ -318,7 +310,7 @@ class Measuring:
         if named.form.parameters.get("long_first_position") != 0 or not isinstance(seam, int):
             return None
         length = seam + SEEN
-        run = self._interpreted(default_sizes(self.graph, {"length": length}), {})
+        run = self.calls.interpreted(default_sizes(self.graph, {"length": length}), {})
         tables = {*named.tensors, *named.stored}
         for node in run.nodes:
             operands = [operand for operand in node.operands if operand is not None]
@@ -389,18 +381,18 @@ class Measuring:
         """Return the errors of rows at some positions, in a single call."""
         exact = named.form.exact
         assert exact is not None
-        positions, run = self._positions(named.positions)
+        positions, run = self.calls.positions(named.positions)
         role = roles_of(self.graph).get(named.positions)
         unit, given = named.form.parameters.get("scale", 1.0), positions.astype(np.float64)
         if named.form.traits.is_stepped and isinstance(unit, float) and unit > 1 and self._is_float(named.positions):
             # a model that multiplies steps by 1000 is given fractions of all of them: Flux
             given = positions / unit
-            run = self._fed("step", given, {"batch": len(given)})
+            run = self.calls.fed("step", given, {"batch": len(given)})
             exact = _of_fractions(exact, unit)
         arrays = _arrays(run, named)
         if not arrays and role in ("places", "step"):
             for count in self._counts(positions, named):
-                run = self._fed(role, given[:count], {"length" if role == "places" else "batch": count})
+                run = self.calls.fed(role, given[:count], {"length" if role == "places" else "batch": count})
                 arrays = _arrays(run, named)
                 if arrays:
                     positions = positions[:count]
@@ -427,14 +419,15 @@ class Measuring:
         exact = named.form.exact or self._table_of(named)
         if exact is None or role not in (None, "places", "mask") or not named.tensors:
             return None
-        run = self.at_length
+        run = self.calls.at_length
         source = named.positions if role == "places" else None
         rows = far_rows(self.graph, run, named.tensors, source, replace(self.budget, value_bytes=MASKS))
         offset = named.form.parameters.get("offset", 0) if named.form.exact is not None else 0
         # a graph may count from 1 on, or an offset may be added to the positions of an input
         for start in dict.fromkeys((offset if isinstance(offset, int) else 0, 0, 1)):
             seconds = min(SECONDS, self.budget.seconds / 2)
-            far = None if rows is None else far_errors(rows, _from(exact, start), limit, seconds, self._in_a_whole_call)
+            whole = self.calls.in_a_whole_call
+            far = None if rows is None else far_errors(rows, _from(exact, start), limit, seconds, whole)
             if far is not None and far.errors.size:
                 return far
         return None
@@ -454,25 +447,6 @@ class Measuring:
             return None
         return lambda positions: table[np.minimum(positions + offset, len(table) - 1)].astype(np.float64)
 
-    def _in_a_whole_call(self, length: int, targets: Sequence[str]) -> dict[str, Array] | None:
-        """Return the rows of a call of a length that is read as it is; None where it is too long to be read."""
-        sizes = default_sizes(self.graph, {"length": length})
-        run = interpret(self.graph, sizes, {}, replace(self.budget, value_bytes=LARGEST))
-        rows = {name: value.array for name in targets if isinstance(value := run.values.get(name), Position)}
-        return rows if len(rows) == len(targets) else None
-
-    @cached_property
-    def at_length(self) -> Run:
-        """The graph at the length of a turn of rows far out."""
-        return self._interpreted(default_sizes(self.graph, {"length": LENGTH}), {})
-
-    def _positions(self, source: str) -> tuple[Indices, Run]:
-        """Return the positions that the graph is read at, by where they come from, and its interpretation there."""
-        role = roles_of(self.graph).get(source)
-        if role == "step":
-            return np.arange(STEPS), self.stepped
-        return (np.arange(COUNTED), self.counted) if role is None else (self.far_positions, self.far_out)
-
     def rounded(self, named: Named) -> tuple[Rounded, ...]:
         """Return what half precision does to an encoding with a closed form: to its table, or to its angles."""
         if named.form.exact is None or not named.form.parameters:
@@ -482,41 +456,6 @@ class Measuring:
         if named.rows is not None:
             return rounded_table(named.form.exact, _some(named.rows))
         return rounded_rotary(named.form.exact, _some(FAR, ROUNDED)) if named.form.traits.is_turned else ()
-
-    @property
-    def far_positions(self) -> Indices:
-        """Return positions from 0 to the largest, denser at the beginning."""
-        steps = np.geomspace(1, FAR, FED) - 1
-        # as many as there are steps: equal ones move on
-        return np.maximum.accumulate(np.maximum(steps.astype(np.int64), np.arange(FED)))
-
-    @cached_property
-    def far_out(self) -> Run:
-        """The graph at positions far out."""
-        return self._fed("places", self.far_positions, {"length": FED})
-
-    @cached_property
-    def stepped(self) -> Run:
-        """The graph at steps of time, one a sample."""
-        return self._fed("step", np.arange(STEPS), {"batch": STEPS})
-
-    @cached_property
-    def counted(self) -> Run:
-        """The graph at a length of its own count of positions."""
-        return self._interpreted(default_sizes(self.graph, {"length": COUNTED}), {})
-
-    def _interpreted(self, sizes: Mapping[str, int], feeds: Mapping[str, Array]) -> Run:
-        return interpret(self.graph, sizes, feeds, replace(self.budget, value_bytes=MASKS))
-
-    def _fed(self, role: Role, numbers: Array, sizes: Mapping[str, int]) -> Run:
-        """Return the graph at numbers that are given to each input of a role, along its last axis."""
-        feeds: dict[str, Array] = {}
-        for name, known in roles_of(self.graph).items():
-            value = self.run.values.get(name)
-            if known == role and isinstance(value, Position) and value.array.ndim:
-                shape = (*value.array.shape[:-1], len(numbers))
-                feeds[name] = np.broadcast_to(numbers, shape).astype(value.array.dtype)
-        return self._interpreted(default_sizes(self.graph, sizes), feeds)
 
     def _of_table(self, named: Named, rows: int) -> Errors | None:
         assert named.form.exact is not None
