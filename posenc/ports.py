@@ -178,6 +178,13 @@ class Indices:
 
 
 @dataclass(frozen=True)
+class Boxes:
+    """Rectangles on a page, along the last axis: left, top, right and bottom, whole numbers below `end`."""
+
+    end: int | None = None
+
+
+@dataclass(frozen=True)
 class Size:
     """The size of the dynamic axis `of`, as a number."""
 
@@ -257,7 +264,7 @@ class Prompt:
     by_frame: bool
 
 
-Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents | Grids | Frames | Prompt"
+Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Boxes | Size | Extents | Grids | Frames | Prompt"
 ANYTHING = Values()
 
 

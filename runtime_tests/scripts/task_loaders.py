@@ -73,7 +73,7 @@ EXAMPLES = (
         "ORTModelForAudioFrameClassification",
         "AutoModelForAudioFrameClassification",
     ),
-    Example("Wav2Vec2ForXVector", "ORTModelForAudioXVector", "AutoModelForXVector"),
+    Example("WavLMForXVector", "ORTModelForAudioXVector", "AutoModelForXVector"),
     Example("wav2vec2", "ORTModelForCTC", "AutoModelForCTC"),
     Example("t5", "ORTModelForSeq2SeqLM", "AutoModelForSeq2SeqLM"),
     Example("bart", "ORTModelForSeq2SeqLM", "AutoModelForSeq2SeqLM"),
@@ -140,7 +140,9 @@ def written(folder: Path, auto: str) -> tuple[dict[str, Array], list[list[int]]]
         given = {name: ids, "attention_mask": torch.ones_like(ids)}
     else:
         config = model.config
-        shape = (2, 3, 16, 16) if name == "pixel_values" else (2, config.num_mel_bins, 2 * config.max_source_positions)
+        # transformers.js writes one text of a sound
+        sound = (1, getattr(config, "num_mel_bins", 0), 2 * getattr(config, "max_source_positions", 0))
+        shape = (2, 3, 16, 16) if name == "pixel_values" else sound
         given = {name: torch.randn(shape, generator=draw)}
     with torch.no_grad():
         tokens = model.generate(**given, max_new_tokens=TOKENS, do_sample=False, num_beams=1)

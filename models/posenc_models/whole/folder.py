@@ -53,7 +53,7 @@ from posenc_models.whole.tasks import (
     positions_of_token,
     task_of,
 )
-from posenc_models.whole.trials import check_answers, check_takes
+from posenc_models.whole.trials import check_answers, check_takes, notes_of_inputs
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -380,6 +380,7 @@ class ModelFolder(Checkpoint):
             wanted = outputs.values() if behind is None else (behind.answer,)
             output = check_answers(whole, call, filled, wanted, cached=False)
             notes = [*notes, *(notes_of_ends(whole, ends, list(filled)) if ends else ())]
+            notes += notes_of_inputs(model, filled) if of is None else ()
             if behind is not None:
                 _check_width(self, getattr(output, behind.answer).shape[-1])
         of_scores = notes_of_scores(self.config, self.contents.pipeline) if outputs == LOGITS else ()

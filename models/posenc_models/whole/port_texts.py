@@ -22,7 +22,7 @@ OF_SOUNDS = (("num_mel_bins",), ("max_source_positions", "max_position_embedding
 """Keys of the bins of a spectrum, and of the places that its frames make, two of them one."""
 LOOKING = ("vision_config", "backbone_config")
 """Keys of the config of what looks at images, where others stand beside it."""
-DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": ""}
+DEFAULTS: Mapping[str, Any] = {"type_vocab_size": 1, "num_channels": 3, "sections": "", "max_2d_position_embeddings": 0}
 """What ports are described by where a config does not say it."""
 
 

@@ -17,7 +17,9 @@ TEXT = {
     "input_ids": "int64[batch_size, seq] < {vocab_size}",
     "attention_mask": "int64[batch_size, seq] mask",
     "token_type_ids": "int64[batch_size, seq] < {type_vocab_size}",
+    "bbox": "int64[batch_size, seq, 4] boxes < {max_2d_position_embeddings}",
 }
+"""What goes into a model of text, with the places of its tokens on a page where it reads documents."""
 DECODER = {
     "input_ids": "int64[batch_size, seq] < {vocab_size}",
     "attention_mask": "int64[batch_size, past+seq] mask",

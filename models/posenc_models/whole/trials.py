@@ -24,6 +24,11 @@ CHOICES = re.compile(
     r"|position_ids|token_type_ids|logits_to_keep|interpolate_pos_encoding|kwargs|args|self|bool_masked_pos|langs"
 )
 """Arguments that no model lacks."""
+OWN = re.compile(
+    r"(start|end)_positions|next_sentence_label|encoder_.*|decoder_.*|mm_encoder_outputs|cross_attn.*|mems|use_mems|cache.*"
+    r"|lengths|input_mask|perm_mask|target_mapping|mask_time_indices|noise|num_hashes|deprecated_arguments|position_bias"
+)
+"""Arguments that are for training, for other parts of a model, or another way to give what a task gives."""
 TOKENS, OTHERS = 8, 2
 """Sizes of a small call: tokens of a model without a cache, and everything else."""
 OF_SOUNDS = ("a token of it is {} codes of a sound", "one")
@@ -67,6 +72,13 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
             f"{title} is not exported: {it} does not answer without {_listed(missing)}, and for {task} --model gives "
             f"{_listed(names)}"
         )
+
+
+def notes_of_inputs(model: Any, given: Iterable[str]) -> list[str]:
+    """Return a line on what a model takes beside what it is given: for want of it, it answers something else."""
+    names = [name for name in inspect.signature(model.forward).parameters if name not in given]
+    others = [name for name in names if not CHOICES.fullmatch(name) and not OWN.fullmatch(name)]
+    return [f"the model answers without {_listed(others)}, which the graph does not take"] if others else []
 
 
 def check_answers(

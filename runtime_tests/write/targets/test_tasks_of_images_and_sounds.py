@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
+import torch
 import transformers
 
 import posenc_export
@@ -11,12 +14,16 @@ from helpers.hf.task_models import save_task_model
 from posenc_models import ModelFolder
 from posenc_models.whole.contents import PROCESSOR
 
+OF_PAGES = ("input_ids", "attention_mask", "token_type_ids", "bbox")
 CLASSES = {
     "BertForMultipleChoice": ("multiple-choice", ("input_ids", "attention_mask", "token_type_ids"), ("logits",)),
     "BertForNextSentencePrediction": (
         *("next-sentence-prediction", ("input_ids", "attention_mask", "token_type_ids")),
         ("logits",),
     ),
+    "LayoutLMForTokenClassification": ("token-classification", OF_PAGES, ("logits",)),
+    "LiltForTokenClassification": ("token-classification", OF_PAGES, ("logits",)),
+    "LayoutLMv3ForQuestionAnswering": ("question-answering", OF_PAGES, ("start_logits", "end_logits")),
     "HubertForSequenceClassification": ("audio-classification", ("input_values",), ("logits",)),
     "ASTForAudioClassification": ("audio-classification", ("input_values",), ("logits",)),
     "ASTModel": ("feature-extraction", ("input_values",), ("last_hidden_state",)),
@@ -48,6 +55,28 @@ def test_a_small_model_is_proved(tmp_path: Path, name: str) -> None:
     model = ModelFolder.load(save_task_model(name, tmp_path / "model"))
     result = posenc_export.export(model, to=tmp_path / "out", formats=("onnx",), proof="quick", runtimes=("ort-cpu",))
     assert result.passed
+
+
+def test_what_the_graph_does_not_take_is_said(tmp_path: Path) -> None:
+    whole = ModelFolder.load(save_task_model("MarkupLMForTokenClassification", tmp_path)).build()
+    assert "the model answers without xpath_tags_seq, xpath_subs_seq, which the graph does not take" in whole.notes
+
+
+def test_boxes_of_tokens_change_what_a_file_says(tmp_path: Path) -> None:
+    folder = save_task_model("LayoutLMForTokenClassification", tmp_path / "model")
+    model = ModelFolder.load(folder)
+    assert posenc_export.export(
+        model, to=tmp_path / "out", formats=("onnx",), proof="quick", runtimes=("ort-cpu",)
+    ).passed
+    eager = transformers.LayoutLMForTokenClassification.from_pretrained(folder).eval()
+    ids, boxes = torch.tensor([[5, 9, 3]]), torch.tensor([[[0, 0, 4, 2], [5, 0, 9, 2], [0, 3, 7, 6]]])
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx")
+    found = session.run(None, {name: each.numpy() for name, each in {**given, "bbox": boxes}.items()})[0]
+    with torch.no_grad():
+        expected, without = eager(**given, bbox=boxes).logits.numpy(), eager(**given).logits.numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.abs(expected - without).max() > 1e-3
 
 
 SEGFORMER = transformers.SegformerConfig(

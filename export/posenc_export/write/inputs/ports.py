@@ -9,6 +9,7 @@ t: float32[batch] in 0..1000              a range of values
 ids: int64[batch, seq] in 2..98           of integers, too, both ends among them
 mask: int64[batch, seq] in 1..1           an integer that is the same in every call
 ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
+bbox: int64[batch, seq, 4] boxes < 1024   left, top, right and bottom on a page, below a bound
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`
 start: int64[1] start                     the first position, below a bound with `< 512`
 n: int64[1] size of seq                   the size of an axis as a number
