@@ -81,6 +81,13 @@ PAIRS = {
     "attention_mask": "int64[text_batch_size:batch, seq] mask",
 }
 """What goes into two models whose outputs are compared: any number of texts, and of images."""
+QUERIES = {
+    "input_ids": "int64[num_queries:batch, seq] < {vocab_size}",
+    "pixel_values": "float32[1, {num_channels}, {height}, {width}]",
+    "attention_mask": "int64[num_queries:batch, seq] mask",
+}
+"""What goes into a model that looks for what texts say: any number of texts, and one image."""
+SERIES = {"past_values": "float32[batch_size, {context_length}, {num_input_channels}]"}
 LOGITS = {"logits": "logits"}
 HIDDEN = {"last_hidden_state": "last_hidden_state"}
 SENTENCE_SIMILARITY = "sentence-similarity"
@@ -98,7 +105,7 @@ POSITIONS_FILE = "positions"
 """The file that counts the positions of images and videos in a prompt."""
 SECTIONS = ("mrope_section", "xdrope_section")
 """Keys of how many pairs each of a token's positions rotates."""
-Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
+Kind = Literal["text", "images", "features", "sounds", "series", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
 IMAGE_CLASSIFICATION, SEGMENTATION = "ForImageClassification", "ForSemanticSegmentation"
@@ -167,6 +174,8 @@ def _kind_of(config: Mapping[str, Any]) -> Kind:
         return "scenes"
     if parts == {"text_config", "vision_config"}:
         return "pairs"
+    if READS["series"] in config and main_input(config, architecture_of(config)) == next(iter(SERIES)):
+        return "series"
     if "num_mel_bins" in config or "conv_stride" in config:
         return "features" if "num_mel_bins" in config else "sounds"
     # BEiT's has words, too: the codes of patches that it was trained with
@@ -181,6 +190,7 @@ READS: Mapping[Kind, str] = {
     "images": "image_size",
     "features": "num_mel_bins",
     "sounds": "conv_stride",
+    "series": "context_length",
     "pairs": "text_config and vision_config",
     "scenes": "text_config and vision_config",
 }
@@ -329,6 +339,14 @@ _ALL = (
         kind="images",
     ),
     Task(
+        "zero-shot-object-detection",
+        "AutoModelForZeroShotObjectDetection",
+        ("ForObjectDetection",),
+        QUERIES,
+        {"logits": "logits", "pred_boxes": "pred_boxes"},
+        kind="pairs",
+    ),
+    Task(
         "semantic-segmentation",
         "AutoModelForSemanticSegmentation",
         (SEGMENTATION,),
@@ -373,6 +391,15 @@ _ALL = (
         IMAGES,
         {name: name for name in ("class_queries_logits", "masks_queries_logits")},
         kind="images",
+    ),
+    *(
+        Task(name, "AutoModel", ends, SERIES, {output: output}, kind="series")
+        for name, ends, output in (
+            ("time-series-forecasting", ("ForPrediction",), "prediction_outputs"),
+            ("time-series-classification", ("ForClassification",), "prediction_logits"),
+            ("time-series-classification", ("ForTimeSeriesClassification",), "prediction_outputs"),
+            ("time-series-regression", ("ForRegression",), "regression_outputs"),
+        )
     ),
     Task("image-classification", "AutoModelForImageClassification", (IMAGE_CLASSIFICATION,), IMAGES, kind="images"),
     Task("image-feature-extraction", "AutoModel", ("Model",), IMAGES, HIDDEN, kind="images"),

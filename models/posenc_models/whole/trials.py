@@ -25,7 +25,7 @@ CHOICES = re.compile(
 )
 """Arguments that no model lacks."""
 OWN = re.compile(
-    r"(start|end)_positions|next_sentence_label|encoder_.*|decoder_.*|mm_encoder_outputs|cross_attn.*|mems|use_mems|cache.*"
+    r"(start|end)_positions|next_sentence_label|future_values|target_values|encoder_.*|decoder_.*|mm_encoder_outputs|cross_attn.*|mems|use_mems|cache.*"
     r"|lengths|input_mask|perm_mask|target_mapping|mask_time_indices|noise|num_hashes|deprecated_arguments|position_bias"
 )
 """Arguments that are for training, for other parts of a model, or another way to give what a task gives."""

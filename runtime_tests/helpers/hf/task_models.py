@@ -23,10 +23,16 @@ DINO = transformers.AutoConfig.for_model(
     out_features=["stage1", "stage2", "stage3", "stage4"],
     reshape_hidden_states=False,
 )
+NARROW = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
 CONFIGS: Mapping[str, transformers.PreTrainedConfig] = {
     # a model of its usual image takes ten minutes
     "Swin2SRForImageSuperResolution": transformers.Swin2SRConfig(
         image_size=16, embed_dim=8, depths=[1], num_heads=[2], window_size=4, mlp_ratio=1.0, upscale=2
+    ),
+    "Owlv2ForObjectDetection": transformers.Owlv2Config(
+        text_config={**NARROW, "vocab_size": 64, "max_position_embeddings": 16, "bos_token_id": 1, "eos_token_id": 2},
+        vision_config={**NARROW, "image_size": 32, "patch_size": 8},
+        projection_dim=16,
     ),
     # their parts have sizes that fit each other
     "DetrForObjectDetection": transformers.DetrConfig(

@@ -1,4 +1,4 @@
-"""Tasks of images, sounds and choices: what goes in is known of the class, and small models are proved."""
+"""Tasks of images, sounds, choices, pages and series: what goes in and comes out, and small models are proved."""
 
 import json
 from pathlib import Path
@@ -24,6 +24,17 @@ CLASSES = {
     "LayoutLMForTokenClassification": ("token-classification", OF_PAGES, ("logits",)),
     "LiltForTokenClassification": ("token-classification", OF_PAGES, ("logits",)),
     "LayoutLMv3ForQuestionAnswering": ("question-answering", OF_PAGES, ("start_logits", "end_logits")),
+    "Owlv2ForObjectDetection": (
+        *("zero-shot-object-detection", ("input_ids", "pixel_values", "attention_mask")),
+        ("logits", "pred_boxes"),
+    ),
+    "PatchTSTForPrediction": ("time-series-forecasting", ("past_values",), ("prediction_outputs",)),
+    "PatchTSTForClassification": ("time-series-classification", ("past_values",), ("prediction_logits",)),
+    "PatchTSMixerForTimeSeriesClassification": (
+        *("time-series-classification", ("past_values",)),
+        ("prediction_outputs",),
+    ),
+    "PatchTSTForRegression": ("time-series-regression", ("past_values",), ("regression_outputs",)),
     "HubertForSequenceClassification": ("audio-classification", ("input_values",), ("logits",)),
     "ASTForAudioClassification": ("audio-classification", ("input_values",), ("logits",)),
     "ASTModel": ("feature-extraction", ("input_values",), ("last_hidden_state",)),
