@@ -17,6 +17,8 @@ LOGITS = "logits"
 STATES = ("encoder_hidden_states", "encoder_attention_mask")
 OF_STATES = ".encoder."
 """What stands in the name of a cache of keys and values of an encoder's states."""
+OF_MODEL = {"class_": "Model", "graph": "words[1]", "makes": "decoder", "fields": "", "start": "", "headers": ""}
+"""What the program is filled in with that tries a model of one graph."""
 PRESENT = "present."
 """What the names begin with of outputs that hold what layers remember: each is the input of the next call."""
 
@@ -57,7 +59,8 @@ def generation_source(manifest: Manifest, name: str, encoder: Bundle | None = No
     if encoder is not None:
         of_encoder = part_name(name, encoder.folder.name)
         begin, include = _encoded(manifest, of_encoder, encoder.manifest), f'#include "{of_encoder}.hpp"\n'
-    return filled("generation.cpp", BUNDLE_TEMPLATES, name=name, generations=texts, begin=begin, include=include)
+    fields = {"name": name, "generations": texts, "begin": begin, "include": include}
+    return filled("generation.cpp", BUNDLE_TEMPLATES, **fields, **OF_MODEL)
 
 
 def part_name(name: str, part: str) -> str:
