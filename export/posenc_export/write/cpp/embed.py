@@ -104,13 +104,16 @@ def write_cpp(
     encoder = bundle.encoder()
     if scene is not None:
         seen = seen or Seen()
-        texts |= scene_programs(manifest, name, scene, seen)
+        texts |= scene_programs(manifest, name, scene, seen, bundle.folder)
+        shutil.copy(FOLDER / "scene" / "pictures.hpp", folder)
         arrays |= golden_pictures(seen)
     elif manifest.generations and (encoder is None or writes_in_cpp(encoder.manifest)):
         texts["test/generation.cpp"] = generation_source(manifest, name, encoder)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     _write_arrays(folder / "golden", arrays)
+    for port, array in next(filter(None, seen.feeds.values()), {}).items() if seen else ():
+        np.save(folder / "golden" / f"{port}.npy", array)  # for the example
     files = tuple(file_of(bundle.folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
     manifest = replace(manifest, files=(*manifest.files, *files))
     write_json(bundle.folder / MANIFEST, manifest.to_json())
