@@ -33,7 +33,7 @@ from posenc_export.proof.generation import (
 )
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
-from posenc_export.proof.scenes import SceneGraphs
+from posenc_export.proof.scenes import SceneGraphs, check_grids
 from posenc_models.whole import SENTENCE
 
 ProcessorOutput: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
@@ -189,6 +189,7 @@ class LoadedModel:
             if not _has_shape(port, arrays[name]):
                 expected = ", ".join(map(str, port.axes))
                 raise ValueError(f"{name} must be ({expected}), got the shape {arrays[name].shape}")
+        check_grids(self.scene.tower.inputs, arrays)
         return arrays
 
     def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:

@@ -42,10 +42,12 @@ class OfFiles:
     take: str
 
 
+TAKE_ARRAYS = "  take_arrays(text, graphs, given);"
 OF_ARRAYS = OfFiles(
     "The bundle names no processor that gives a {picture} one size and numbers, and does nothing else with it.",
-    "  take_arrays(text, graphs, given);",
+    TAKE_ARRAYS,
 )
+OF_SPECTRA = OfFiles("The model's processor makes a spectrum of a {picture}.", TAKE_ARRAYS)
 OF_PPM = OfFiles(
     "{what} is a PPM file (P6), from which it makes pixel_values by the numbers of the model's processor.",
     "  if (std::filesystem::is_directory(given)) return take_arrays(text, graphs, given);\n"
@@ -114,7 +116,7 @@ def _example(name: str, scene: Scene, folder: Path) -> str:
     numbers = processor_numbers(folder, inputs) if scene.places.sense is SIGHT else None
     spans = [f"posenc::elements<const {qualified_type(port)}>(input_{i}.data)" for i, port in enumerate(fed)]
     arrays = f"a folder that has {', '.join(f'{port.name}.npy' for port in fed)}"
-    of_files = OF_PPM if numbers else OF_ARRAYS
+    of_files = OF_PPM if numbers else OF_ARRAYS if scene.places.sense is SIGHT else OF_SPECTRA
     return filled(
         "scene_example.cpp",
         BUNDLE_TEMPLATES,
