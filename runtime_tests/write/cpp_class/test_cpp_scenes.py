@@ -1,5 +1,7 @@
 """The C++ classes of models that see or hear: they write what `generate` of transformers does, whatever is refused."""
 
+import os
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import posenc_export
 from helpers.cpp_scenes import FAILING, Conversation, bundle_in_cpp, folder_of, programs, rows_of
 from helpers.embedded import run
 from helpers.own_generation import own_tokens, pictures_for
-from helpers.shared import Once
+from helpers.shared import Once, need
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation
@@ -22,6 +24,18 @@ KINDS = ("llava", "qwen2_5_vl", "idefics3", "qwen2_audio")
 """Pictures of one size; of any grid, with positions in rows and columns; with masks of pixels; sounds with masks."""
 MORE = ("qwen3_vl", "gemma3", "paligemma", "mistral3", "voxtral")
 """Vectors for layers, types of tokens, sizes in pixels, sounds of one length."""
+WITHOUT_EXCEPTIONS = """
+#include "llava.hpp"
+
+int main() {
+  posenc::llava::Graphs graphs;
+  if (!graphs.load("b").ok()) return 1;
+  auto text = graphs.text();
+  const std::vector<float> pixels(768);
+  const bool seen = text.try_see(posenc::llava::Text::Axes().with_images(1), pixels).ok();
+  return seen && text.try_prefill({5, 5, 5, 5}).ok() ? 0 : 1;
+}
+"""
 COUNT = 24
 """Tokens that are written."""
 
@@ -34,13 +48,38 @@ def generations(once: Once, kind: str) -> tuple[Generation, ...]:
     return Bundle.open(bundle_in_cpp(once, kind)).manifest.generations
 
 
-def arrays_of(model: LoadedModel, pictures: list[Picture]) -> dict[str, Array]:
+def arrays_of(model: LoadedModel, pictures: Sequence[Picture]) -> dict[str, Array]:
     assert model.scene is not None
     return pictures_of(model.scene.tower.inputs, pictures)
 
 
 def begun(once: Once, kind: str, place: Path) -> Conversation:
     return Conversation(programs(once, kind) / "scenes", bundle_in_cpp(once, kind), place)
+
+
+def test_classes_of_a_model_that_sees(once: Once, tmp_path: Path) -> None:
+    """Each graph has its own; those of all stand in the header of the decoder, and compile without exceptions."""
+    bundle = bundle_in_cpp(once, "llava")
+    text = (bundle / "cpp" / "include" / "llava.hpp").read_text()
+    for words in (
+        '#include "llava_embed_tokens.hpp"\n#include "llava_vision_encoder.hpp"\n',
+        "  Status try_see(\n      const Axes& axes,\n      Span<const float> pixel_values) noexcept {",
+        'if (status.ok()) status = loaded_.tower.load(folder / "vision_encoder.onnx", options);',
+        'SceneGraphs{&words.session(), &tower.session(), nullptr, 5, false, "picture"}',
+    ):
+        assert words in text
+    assert "Decoder decoder() const" not in text, "what goes on with ids alone"
+    of_tower = (bundle / "vision_encoder" / "cpp" / "include" / "llava_vision_encoder.hpp").read_text()
+    assert "std::vector<Array> run(" in of_tower
+    listed = {file.file for file in Bundle.open(bundle).manifest.files}
+    assert {"cpp/pictures.hpp", "cpp/golden/generation0.pixel_values.bin", "vision_encoder/cpp/example.cpp"} <= listed
+    need("header-cpp")
+    (tmp_path / "used.cpp").write_text(WITHOUT_EXCEPTIONS)
+    flags = ["-std=gnu++17", "-fsyntax-only", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    folders = [bundle / part / "cpp" / "include" for part in ("", "vision_encoder", "embed_tokens")]
+    flags += [f"-I{folder}" for folder in (*folders, bundle / "cpp" / "session" / "include")]
+    done = run(os.environ.get("CXX", "c++"), *flags, tmp_path / "used.cpp")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.exhaustive  # programs are built with sanitizers
@@ -281,7 +320,7 @@ def test_memory_of_what_the_tower_gives_is_given_back(once: Once, kind: str, tmp
     model, (one, *_) = loaded(once, kind), generations(once, kind)
     assert model.scene is not None
     features = model.scene.tower.call(arrays_of(model, list(one.pictures[0])))["image_features"]
-    prompt, count = one.prompts[0], 12
+    prompt, count = one.prompts[0], 10
     talk = begun(once, kind, tmp_path)
     folder = talk.lines[talk.sense(arrays_of(model, list(one.pictures[0])))]
     talk.lines.clear()

@@ -178,7 +178,8 @@ Status SceneFeeds::count_positions(const Texts& texts, Span<const std::int64_t> 
   outputs[port_named(counts, position_ids)] = {DType::int64, of_positions, counted_.data(), count(of_positions)};
   outputs[port_named(counts, "rope_deltas")] = {DType::int64, moves_shape, moves.data(), count(moves_shape)};
   auto status = graphs_.positions->try_run(inputs, outputs);
-  if (status.kind() == ErrorKind::runtime) {  // it looks up rows that are not there
+  // where ids and grids do not fit, it looks up rows that are not there
+  if (status.kind() == ErrorKind::runtime || status.kind() == ErrorKind::out_of_range) {
     return refused("a row of places in the ids is not as long as its grid says: expected a grid for each " +
                    std::string(graphs_.picture) + ", in the order of their places");
   }
