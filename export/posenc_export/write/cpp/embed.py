@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc import __version__
 from posenc.ports import Array, Port, axes_of
-from posenc_export.bundle.decoders import memory_ports, states_in
+from posenc_export.bundle.decoders import memory_ports
 from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.common.errors import BadInput
@@ -40,14 +40,8 @@ OF_LIBTORCH = ("torchscript", "aoti")
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
     """Raise BadInput if inputs do not determine the size of what a decoder gives, or if two names are the same in C++.
 
-    Also for a decoder with states: the class goes on with keys and values alone. The class of another graph gives
-    arrays where outputs have sizes of their own.
+    The class of another graph than a decoder gives arrays where outputs have sizes of their own.
     """
-    if states := states_in(inputs):
-        raise BadInput(
-            f"--cpp writes no class for a decoder whose layers remember states ({states[0]}): it goes on with keys and "
-            "values alone; leave it out"
-        )
     known = [axis.name for axis in axes_of(inputs)]
     for port, name in unknown_axes(inputs, outputs) if memory_ports(inputs) else ():
         raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {name!r}, which no input has")

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "buffer.hpp"
+#include "layer_states.hpp"
 #include "posenc/values.hpp"
+#include "prompts.hpp"
 #include "scene_feeds.hpp"
 
 namespace posenc {
@@ -29,6 +30,7 @@ struct Decoder::Impl {
   const Session* session;
   DecoderPorts ports;
   std::unique_ptr<SceneFeeds> scene;  // of a model that sees or hears
+  LayerStates layer_states;
   std::vector<Cached> cache;
   std::size_t token_bytes = 0;   // of all keys and values of one token of one text
   std::size_t states_bytes = 0;  // of all keys and values of one token of an encoder
@@ -82,6 +84,9 @@ struct Decoder::Impl {
     }
     for (const auto& pair : ports.cache) token_bytes += add_part(pair, false);
     for (const auto& pair : ports.of_states) states_bytes += add_part(pair, true);
+    for (const auto& pair : ports.layer_states) {
+      layer_states.add(unsigned_of(pair[0]), unsigned_of(pair[1]), given.inputs()[unsigned_of(pair[0])]);
+    }
     inputs.resize(given.inputs().size());
     outputs.resize(given.outputs().size());
   }
@@ -240,6 +245,7 @@ struct Decoder::Impl {
     } else {
       view_cache(blocks[1 - full], outputs, past + tokens, true);
     }
+    layer_states.view(batch, inputs, outputs);
     if (ports.ids >= 0) inputs[unsigned_of(ports.ids)] = view(ids, ids_shape);
     if (ports.mask >= 0) inputs[unsigned_of(ports.mask)] = {DType::int64, mask_shape, mask.data(), count(mask_shape)};
     if (ports.positions >= 0) {
@@ -257,6 +263,7 @@ struct Decoder::Impl {
     if (status.ok()) status = session->try_run(inputs, outputs);
     if (!status.ok()) return status;  // the cache is as it was
     if (!ports.in_place) full = 1 - full;
+    layer_states.advance();
     past += tokens;
     return {};
   }
@@ -269,6 +276,8 @@ struct Decoder::Impl {
     // In place, several texts are read at once where nothing is cached, and a token at a time behind it.
     if (ports.in_place && batch > 1) at_once = past == 0 ? tokens : 1;
     if (scene != nullptr && scene->is_whole()) at_once = tokens;
+    // behind states, no graph knows of tokens that pad
+    if (!layer_states.empty() && batch > 1) at_once = tokens;
     std::int64_t size = 0;
     for (std::int64_t first = 0; first < tokens; first += size) {
       size = std::min(at_once, tokens - first);
@@ -294,14 +303,17 @@ struct Decoder::Impl {
               Span<float> each = {}) noexcept {
     const auto before = past;
     auto status = detail::guarded([&] {
+      if (!layer_states.begin(batch, past == 0)) return no_memory(tokens);
       auto begun = scene == nullptr ? Status() : scene->begin({batch, past, pads.data()}, ids, tokens, is_prompt);
       return begun.ok() ? run_in_parts(ids, tokens, at_once, each) : begun;
     });
     if (!status.ok()) {
+      layer_states.drop();
       forget(before);
-    } else if (scene != nullptr) {
-      scene->keep(past);
+      return status;
     }
+    layer_states.keep();
+    if (scene != nullptr) scene->keep(past);
     return status;
   }
 
@@ -314,35 +326,8 @@ struct Decoder::Impl {
     if (past == 0) batch = 0;
   }
 
-  /// What is wrong with ids, by their place in what the caller gave.
-  Status check_ids(Span<const std::int64_t> ids) const {
-    if (ids_end == 0) return {};
-    const auto* wrong = std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) { return id < 0 || id >= ids_end; });
-    if (wrong == ids.end()) return {};
-    const auto place = ids.size() == 1 ? "id" : "ids[" + std::to_string(wrong - ids.begin()) + "]";
-    return beyond(place + " is " + std::to_string(*wrong) + ", out of range: expected 0 to " + std::to_string(ids_end - 1));
-  }
-
-  /// Whether the texts have room for so many tokens more.
-  Status check_length(std::int64_t tokens) const {
-    if (end == 0 || tokens <= end - past) return {};
-    return beyond("a text of " + std::to_string(past + tokens) + " tokens is out of range: expected at most " +
-                  std::to_string(end) + (past == 0 ? "" : ", and " + std::to_string(past) + " are read already"));
-  }
-
-  /// What is wrong with the lengths of prompts that lie one behind the other in so many ids.
-  Status check_lengths(Span<const std::int64_t> lengths, std::size_t ids) const {
-    constexpr auto most = std::numeric_limits<std::int64_t>::max();
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < lengths.size(); ++i) {
-      const auto given = "lengths[" + std::to_string(i) + "] is " + std::to_string(lengths[i]);
-      if (lengths[i] < 1) return refused(given + ": expected at least one token");
-      if (end != 0 && lengths[i] > end) return beyond(given + ", out of range: expected 1 to " + std::to_string(end));
-      sum = lengths[i] > most - sum ? most : sum + lengths[i];
-    }
-    if (!lengths.empty() && unsigned_of(sum) == ids) return {};
-    return refused("prompts have " + std::to_string(sum) + " tokens in all, and there are " + std::to_string(ids) + " ids");
-  }
+  Status check_ids(Span<const std::int64_t> ids) const { return check_ids_below(ids, ids_end); }
+  Status check_length(std::int64_t tokens) const { return check_length_of_text(past, tokens, end); }
 
   /// Whether there is what so many texts attend to.
   Status check_states(std::int64_t texts) const {
@@ -420,7 +405,7 @@ struct Decoder::Impl {
 
   Status read_prompts(Span<const std::int64_t> ids, Span<const std::int64_t> lengths, std::int64_t at_once) {
     if (past > 0) return refused("a batch begins with its prompts: clear the texts that were read");
-    auto status = check_lengths(lengths, ids.size());
+    auto status = check_lengths(lengths, ids.size(), end);
     if (status.ok()) status = check_ids(ids);
     if (status.ok()) status = check_states(static_cast<std::int64_t>(lengths.size()));
     if (status.ok()) status = check_places(ids);
@@ -449,6 +434,10 @@ struct Decoder::Impl {
     if (tokens < 0 || tokens > past) {
       return beyond("rewind is " + std::to_string(tokens) + ", out of range: expected 0 to " + std::to_string(past));
     }
+    if (!layer_states.empty() && tokens > 0 && tokens < past) {
+      return refused("this model has states of all tokens that were read, and none of the first " + counted(tokens, "token") +
+                     " alone: rewind to 0, or go on with a copy that was made there");
+    }
     auto status = scene == nullptr ? Status() : scene->check_rewind(batch, tokens);
     if (!status.ok()) return status;
     if (tokens < past) has_logits = false;
@@ -470,7 +459,7 @@ struct Decoder::Impl {
     Buffer<std::byte> their_states;
     if (!next.grow(other.bytes_of(room)) || !their_pads.grow(unsigned_of(other.batch)) || !their_logits.grow(scores) ||
         !their_states.grow(other.states.size()) || !their_mask.grow(other.states_mask.size()) ||
-        (scene != nullptr && !scene->grow(other.batch))) {
+        (scene != nullptr && !scene->grow(other.batch)) || !layer_states.grow(other.layer_states, other.batch)) {
       return {ErrorKind::memory, "out of memory: " + counted(other.batch, "text") + " of " +
                                      counted(other.past, "token") + " are not copied"};
     }
@@ -486,6 +475,7 @@ struct Decoder::Impl {
     if (other.has_logits) std::copy_n(other.logits.data(), scores, their_logits.data());
     has_logits = other.has_logits;
     if (scene != nullptr) scene->copy(*other.scene, batch);
+    layer_states.copy(other.layer_states, batch);
     pads = std::move(their_pads);
     logits = std::move(their_logits);
     if (ports.in_place) {

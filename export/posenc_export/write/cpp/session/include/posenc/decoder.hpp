@@ -23,6 +23,8 @@ struct DecoderPorts {
   int states = -1;       ///< states of an encoder, (texts, its tokens, features)
   int states_mask = -1;  ///< which of these count, (texts, its tokens)
   std::vector<std::array<int, 2>> of_states = {};  ///< keys and values of these states, which the graph computes once
+  /// States of convolutions and of recurrences, which a call replaces, and which are zeros before the first token.
+  std::vector<std::array<int, 2>> layer_states = {};
 };
 
 /// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
@@ -86,8 +88,8 @@ class POSENC_API Decoder {
   /// Tokens that each text has so far, with those that pad it.
   std::int64_t length() const noexcept;
   /// Forget the tokens of every text but the first `tokens`, with those that pad it: to write an answer again, or to go
-  /// on behind the same beginning. There are no logits until the next token is read. Refused beyond `length`, and, where
-  /// pictures moved positions, into what was read up to the last of them.
+  /// on behind the same beginning. There are no logits until the next token is read. Refused beyond `length`; where
+  /// pictures moved positions, into what was read up to the last of them; and where layers have states, to any but 0.
   Status try_rewind(std::int64_t tokens) noexcept;
   /// Have the texts that another decoder of this session has, with their logits: to keep a prompt that many begin with,
   /// or to go on in several ways. Its own texts are forgotten.
