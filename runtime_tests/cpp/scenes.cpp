@@ -1,5 +1,5 @@
-// Texts with pictures, or sounds, as lines of stdin say: a command, then its words. What a line does is printed in a line.
-// scenes FOLDER, with -DSCENE the namespace of the classes
+// Texts, with pictures or sounds among them, as lines of stdin say: a command, then its words. What a line does is printed in
+// a line. scenes FOLDER, with -DSCENE the namespace of the classes, and -DALONE where there is one graph
 //
 //   text              begin a text of no token          sense DIR      take what .npy files of a folder hold
 //   prefill ID...     read a prompt                     batch N... : ID...   read prompts of these lengths
@@ -9,19 +9,31 @@
 //   say               places, tokens, texts, and a digest of the logits
 //   memory            bytes that are allocated: the program is built with AddressSanitizer, which counts them
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <optional>
 #include <sstream>
 
 #include HEADER
+#ifndef ALONE
 #include "pictures.hpp"
+#endif
 
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // of AddressSanitizer, whose headers may be elsewhere
 
 namespace {
 
+#ifdef ALONE
+using Text = posenc::Decoder;
+struct Graphs {
+  explicit Graphs(const std::filesystem::path& folder) : decoder(folder / "model.onnx") {}
+  Text text() const { return decoder.decoder(); }
+  posenc::SCENE::Model decoder;
+};
+#else
 using posenc::SCENE::Graphs;
 using posenc::SCENE::Text;
+#endif
 using Ids = std::vector<std::int64_t>;
 
 std::string said(const posenc::Status& status) { return status.ok() ? "fine" : status.message(); }
@@ -62,10 +74,12 @@ std::string read(Text& text, const Ids& ids) {
 }
 
 /// Give the tower what the files of a folder hold, whatever that is.
-posenc::Status sense(Text& text, const posenc::Session& tower, const std::string& folder) {
+posenc::Status sense(Text& text, [[maybe_unused]] const Graphs& graphs, [[maybe_unused]] const std::string& folder) {
   std::vector<posenc::Array> arrays;
   std::vector<posenc::View> views;
-  for (const auto& port : tower.inputs()) arrays.push_back(pictures::read_npy(folder, port));
+#ifndef ALONE
+  for (const auto& port : graphs.tower.session().inputs()) arrays.push_back(pictures::read_npy(folder, port));
+#endif
   for (auto& array : arrays) views.push_back(posenc::view(array));
   return text.try_sense(views);
 }
@@ -87,7 +101,7 @@ std::string done(const Graphs& graphs, std::optional<Text>& text, std::optional<
   std::string folder;
   std::int64_t number = 0;
   if (what == "text") return text.emplace(graphs.text()), "fine";
-  if (what == "sense") return words >> folder, said(sense(*text, graphs.tower.session(), folder));
+  if (what == "sense") return words >> folder, said(sense(*text, graphs, folder));
   if (what == "prefill") return said(text->try_prefill(ids_of(words)));
   if (what == "step") return said(text->try_step(ids_of(words)));
   if (what == "write") return words >> number, write(*text, number);

@@ -1,4 +1,4 @@
-"""Programs in C++ of small models that see or hear, built with sanitizers, and what they are told line by line."""
+"""Programs in C++ of small models that write text, built with sanitizers, and what they are told line by line."""
 
 import subprocess
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from helpers.embedded import CPP
 from helpers.scene_folders import TASK, saved_scene
 from helpers.shared import Once, need
 from helpers.sound_folders import HEARING, HEARS, saved_hearing
+from helpers.state_models import STATES, saved_states
 from posenc.ports import Array
 from posenc_export.cli import main
 from posenc_export.proof.runtimes.runner_build import build
@@ -27,6 +28,9 @@ find_package(ONNXRuntime REQUIRED)
 add_subdirectory(${BUNDLE}/cpp ${KIND})
 add_executable(generation ${BUNDLE}/cpp/test/generation.cpp)
 add_executable(example ${BUNDLE}/cpp/example.cpp)
+if(ALONE)
+  add_compile_definitions(ALONE)
+endif()
 add_executable(scenes ${SOURCES}/scenes.cpp)
 set(programs generation example scenes)
 if(FAILURES)
@@ -41,16 +45,19 @@ foreach(program ${programs})
   target_include_directories(${program} PRIVATE ${BUNDLE}/cpp)
 endforeach()
 """
-FAILING = ("qwen2_5_vl", "llava")
+FAILING = ("qwen2_5_vl", "llava", "lfm2", "mamba2")
 """Models of which each allocation is made to fail."""
 
 
 def task_of(kind: str) -> str:
-    return HEARS if kind in HEARING else TASK
+    """What a small model does: it sees, it hears, or it writes text alone."""
+    return "text-generation" if kind in STATES else HEARS if kind in HEARING else TASK
 
 
 def folder_of(once: Once, kind: str) -> Path:
     """The folder of a small model."""
+    if kind in STATES:
+        return saved_states(once, kind)
     return saved_hearing(once, kind) if kind in HEARING else saved_scene(once, kind)
 
 
@@ -75,8 +82,12 @@ def programs(once: Once, kind: str) -> Path:
         project = folder / "project"
         project.mkdir(exist_ok=True)
         (project / "CMakeLists.txt").write_text(PROJECT)
-        failures = str(kind in FAILING).upper()
-        build(project, folder, {"BUNDLE": str(bundle), "SOURCES": str(CPP), "KIND": kind, "FAILURES": failures})
+        failures, alone = (str(kind in kinds).upper() for kinds in (FAILING, STATES))
+        build(
+            project,
+            folder,
+            {"BUNDLE": str(bundle), "SOURCES": str(CPP), "KIND": kind, "FAILURES": failures, "ALONE": alone},
+        )
 
     return once(f"programs of {kind}", fill)
 
