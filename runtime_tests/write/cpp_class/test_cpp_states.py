@@ -1,4 +1,4 @@
-"""The C++ decoder of layers that remember states: it writes what `generate` of transformers does, whatever is refused."""
+"""The C++ decoder of layers that remember states: it writes what `generate` of transformers does, whatever fails."""
 
 import json
 from itertools import chain
@@ -124,8 +124,8 @@ def test_states_go_back_to_the_beginning_alone(once: Once, kind: str, tmp_path: 
     tokens.append(talk.say("write", COUNT))
     answers = talk.answers()
     assert answers[into] == (
-        "this model has states of all tokens that were read, and none of the first 3 tokens alone: rewind to 0, or go on "
-        "with a copy that was made there"
+        "this model has states of all tokens that were read, and none of the first 3 tokens alone: rewind to 0, or go "
+        "on with a copy that was made there"
     )
     assert all(answers[line] != "fine" for line in wrong)
     assert answers[after] == answers[before]

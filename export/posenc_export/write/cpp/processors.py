@@ -20,6 +20,8 @@ STEPS = ("do_resize", "do_rescale", "do_normalize")
 """Each of these a plain processor does."""
 PLAIN = frozenset((*STEPS, "do_center_crop", "do_convert_rgb", "default_to_square", "return_tensors"))
 """What else it may do: any other choice that is true is of another processor."""
+SIDES = ("height", "width")
+"""The keys of a size of two sides."""
 CUBIC, LINEAR = 3, 2
 """How Pillow numbers what makes new pixels of old ones."""
 
@@ -47,9 +49,9 @@ def processor_numbers(folder: Path, inputs: tuple[Port, ...]) -> str | None:
 def _numbers(said: Mapping[str, Any], taken: tuple[int | None, int | None]) -> str | None:
     """Return the fields, where a picture comes out as the tower takes it."""
     size, crop = said["size"], said["crop_size"] if said.get("do_center_crop") else None
-    shortest = 0 if "height" in size else int(size["shortest_edge"])
-    resized = (0, 0) if shortest else (int(size["height"]), int(size["width"]))
-    kept = resized if crop is None else (int(crop["height"]), int(crop["width"]))
+    shortest = int(size.get("shortest_edge") or 0)
+    resized = (0, 0) if shortest else _sides(size)
+    kept = resized if crop is None else _sides(crop)
     fits = kept == taken and (shortest >= max(kept) or (resized[0] >= kept[0] and resized[1] >= kept[1]))
     if not fits or said["resample"] not in (CUBIC, LINEAR):
         return None
@@ -58,6 +60,12 @@ def _numbers(said: Mapping[str, Any], taken: tuple[int | None, int | None]) -> s
         return None
     is_cubic = str(said["resample"] == CUBIC).lower()
     return braced(*resized, shortest, *kept, is_cubic, repr(float(said["rescale_factor"])), *by_color)
+
+
+def _sides(size: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the height and the width of a size."""
+    height, width = (int(size[key]) for key in SIDES)
+    return height, width
 
 
 def _said(folder: Path) -> Mapping[str, Any] | None:

@@ -86,12 +86,15 @@ def scene_of(bundle: Bundle, name: str, uses: Uses) -> Scene | None:
     if places is None:
         return None
     parts = []
-    outputs = {"words": EMBEDDINGS, "tower": places.sense.features, "positions": POSITIONS}
-    for member, output in outputs.items():
+    for member, output, is_needed in (
+        ("words", EMBEDDINGS, True),
+        ("tower", places.sense.features, True),
+        ("positions", POSITIONS, False),
+    ):
         part = bundle.part_with(output)
         if part is not None:
             parts.append(Part(member, part_name(name, part.folder.name), part))
-        elif member != "positions":
+        elif is_needed:
             raise BadInput(f"{bundle.folder} has no graph that gives {output}: --cpp needs all graphs of a model")
     dtypes = {port.dtype for part in parts[:2] for port in part.bundle.manifest.outputs}
     if len(dtypes) > 1:
