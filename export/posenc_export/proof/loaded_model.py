@@ -184,11 +184,7 @@ class LoadedModel:
             raise ValueError(
                 f"{sense.argument} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}"
             )
-        arrays = {name: np.asarray(given[name], numpy_dtype(port.dtype)) for name, port in ports.items()}
-        for name, port in ports.items():
-            if not _has_shape(port, arrays[name]):
-                expected = ", ".join(map(str, port.axes))
-                raise ValueError(f"{name} must be ({expected}), got the shape {arrays[name].shape}")
+        arrays = {name: _array_for(port, given[name]) for name, port in ports.items()}
         check_grids(self.scene.tower.inputs, arrays)
         return arrays
 
@@ -352,6 +348,18 @@ class Text:
         """Return another text that begins with this one, and that goes on by itself."""
         caches = {name: cache.copy() for name, cache in self.caches.items()}
         return replace(self, callee=self.model._callee(), caches=caches)
+
+
+def _array_for(port: Port, given: npt.ArrayLike) -> Array:
+    """Return what goes into an input of a tower as an array; raise ValueError where it has another shape, or no one."""
+    expected = f"{port.name} must be ({', '.join(map(str, port.axes))})"
+    try:
+        array: Array = np.asarray(given, numpy_dtype(port.dtype))
+    except ValueError as error:  # a list of arrays of unlike shapes
+        raise ValueError(f"{expected}, got no array: {' '.join(str(error).split())}") from error
+    if not _has_shape(port, array):
+        raise ValueError(f"{expected}, got the shape {array.shape}")
+    return array
 
 
 def _has_shape(port: Port, array: Array) -> bool:

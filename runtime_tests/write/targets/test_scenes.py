@@ -114,6 +114,15 @@ def test_what_is_not_written_for_models_that_see_is_refused_at_once(once: Once, 
     assert "--runtime-config genai is for text-generation with a cache" in line
 
 
+@pytest.mark.parametrize("kind", ["gemma3"])
+def test_pictures_of_unlike_sizes_are_one_line(bundle: Path) -> None:
+    pictures = [np.zeros((3, side, side), np.float32) for side in (16, 8)]
+    with pytest.raises(ValueError, match=r"^pixel_values must be \(images, 3, 16, 16\), got no array: [^\n]+$"):
+        posenc_export.load(bundle).generate([9, *[IMAGE] * 8], 2, images=pictures)
+    with pytest.raises(ValueError, match=r"^pixel_values must be \(images, 3, 16, 16\), got the shape \(1, 3, 8, 8\)$"):
+        posenc_export.load(bundle).generate([9, *[IMAGE] * 4], 2, images=pictures[1:])
+
+
 @pytest.mark.parametrize("kind", ["qwen2_5_vl"])
 @pytest.mark.parametrize(
     ("grid", "words"),
