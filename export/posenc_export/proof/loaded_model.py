@@ -33,7 +33,7 @@ from posenc_export.proof.generation import (
 )
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
-from posenc_export.proof.scenes import SceneGraphs
+from posenc_export.proof.scenes import SceneGraphs, check_grids
 from posenc_models.whole import SENTENCE
 
 ProcessorOutput: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
@@ -184,11 +184,8 @@ class LoadedModel:
             raise ValueError(
                 f"{sense.argument} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}"
             )
-        arrays = {name: np.asarray(given[name], numpy_dtype(port.dtype)) for name, port in ports.items()}
-        for name, port in ports.items():
-            if not _has_shape(port, arrays[name]):
-                expected = ", ".join(map(str, port.axes))
-                raise ValueError(f"{name} must be ({expected}), got the shape {arrays[name].shape}")
+        arrays = {name: _array_for(port, given[name]) for name, port in ports.items()}
+        check_grids(self.scene.tower.inputs, arrays)
         return arrays
 
     def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:
@@ -351,6 +348,18 @@ class Text:
         """Return another text that begins with this one, and that goes on by itself."""
         caches = {name: cache.copy() for name, cache in self.caches.items()}
         return replace(self, callee=self.model._callee(), caches=caches)
+
+
+def _array_for(port: Port, given: npt.ArrayLike) -> Array:
+    """Return what goes into an input of a tower as an array; raise ValueError where it has another shape, or no one."""
+    expected = f"{port.name} must be ({', '.join(map(str, port.axes))})"
+    try:
+        array: Array = np.asarray(given, numpy_dtype(port.dtype))
+    except ValueError as error:  # a list of arrays of unlike shapes
+        raise ValueError(f"{expected}, got no array: {' '.join(str(error).split())}") from error
+    if not _has_shape(port, array):
+        raise ValueError(f"{expected}, got the shape {array.shape}")
+    return array
 
 
 def _has_shape(port: Port, array: Array) -> bool:

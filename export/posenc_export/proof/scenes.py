@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -139,6 +140,33 @@ def _in_places(vectors: Array, is_place: Array, rows: Array | None) -> Array:
     vectors = vectors.copy()
     vectors[is_place] = rows.astype(vectors.dtype)
     return vectors
+
+
+def check_grids(tower: Sequence[Port], pictures: Feeds) -> None:
+    """Raise ValueError, in one line, where grids do not fill the patches that they are of.
+
+    Args:
+        tower: the inputs of a tower.
+        pictures: what goes in, by their names, of the shapes that it takes.
+    """
+    for port in tower:
+        if not isinstance(port.carries, Grids):
+            continue
+        of, multiple, grids = port.carries.of, port.carries.multiple, pictures[port.name].tolist()
+        for number, (steps, rows, columns) in enumerate(grids):
+            if min(steps, rows, columns) < 0 or rows % multiple or columns % multiple:
+                raise ValueError(
+                    f"{port.name} has {(steps, rows, columns)} for picture {number}: expected steps, rows and columns, "
+                    f"the last two multiples of {multiple}"
+                )
+        patches = next(other for other in tower if any(axis.name == of for axis in other.axes))
+        (size,) = (
+            size for axis, size in zip(patches.axes, pictures[patches.name].shape, strict=True) if axis.name == of
+        )
+        if (filled := sum(map(prod, grids))) != size:
+            raise ValueError(
+                f"{port.name} has grids of {filled} patches in all, and {patches.name} has {size}: expected as many"
+            )
 
 
 def pictures_of(tower: Sequence[Port], pictures: Sequence[Picture]) -> dict[str, Array]:

@@ -213,9 +213,29 @@ def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_class_gives_arrays_where_outputs_have_sizes_of_their_own(bundles: Path, tmp_path: Path) -> None:
+    need("header-cpp")
+    manifest = Bundle.open(bundles / "offset").manifest
+    rows = Port("rows", (Axis("y_axis0", "length"), fixed(4)), "float32")
+    free = replace(manifest, outputs=(rows, Port("arrays_", (fixed(2),), "int64")), cases=())
+    check_embeddable(free.inputs, free.outputs)
+    text = model_header(free, "offset", Uses())
+    assert "std::vector<Array>& arrays_) const noexcept" in text
+    assert "rows_size" not in text
+    here = Path(shutil.copytree(bundles / "offset" / "cpp", tmp_path / "cpp"))
+    (here / "include" / "offset.hpp").write_text(text)
+    (here / "example.cpp").write_text(example(free, "offset", Uses()))
+    (here / "test" / "golden.cpp").write_text(golden_source(free, {}, Uses()))
+    flags = ["-std=gnu++17", "-fsyntax-only", *["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]]
+    flags += [f"-I{here / folder}" for folder in ("session/include", "include")]
+    done = run_watched(os.environ.get("CXX", "c++"), *flags, here / "example.cpp", here / "test" / "golden.cpp")
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_cannot_be_embedded_is_one_line(cli: Cli) -> None:
+    cache = Port("past_key_values.0.key", (SEQ, COUNT), "float32")
     with pytest.raises(BadInput, match=r"--cpp needs outputs as long as inputs are: y: .* has 'axis0'"):
-        check_embeddable((Port("x", (SEQ,), "float32"),), (Port("y", (Axis("axis0", "length"),), "float32"),))
+        check_embeddable((cache,), (Port("y", (Axis("axis0", "length"),), "float32"),))
     with pytest.raises(BadInput, match=r"--cpp cannot tell two inputs, outputs or axes apart that it calls 'y'"):
         check_embeddable((Port("y", (SEQ,), "float32"),), (Port("y", (SEQ,), "float32"),))
     with pytest.raises(BadInput, match=r"that it calls 'class_'"):

@@ -107,19 +107,39 @@ def test_a_text_with_pictures_goes_back_to_its_beginning_alone(bundle: Path) -> 
     np.testing.assert_allclose(plain.read([11])[-1], read[-1], atol=1e-4)
 
 
+def test_what_is_not_written_for_models_that_see_is_refused_at_once(once: Once, tmp_path: Path) -> None:
+    folder = saved_scene(once, "gemma3")
+    option = ("--runtime-config", "genai")
+    line = refused_without_torch("--model", str(folder), "--task", TASK, *option, "-o", str(tmp_path / "b"))
+    assert "--runtime-config genai is for text-generation with a cache" in line
+
+
+@pytest.mark.parametrize("kind", ["gemma3"])
+def test_pictures_of_unlike_sizes_are_one_line(bundle: Path) -> None:
+    pictures = [np.zeros((3, side, side), np.float32) for side in (16, 8)]
+    with pytest.raises(ValueError, match=r"^pixel_values must be \(images, 3, 16, 16\), got no array: [^\n]+$"):
+        posenc_export.load(bundle).generate([9, *[IMAGE] * 8], 2, images=pictures)
+    with pytest.raises(ValueError, match=r"^pixel_values must be \(images, 3, 16, 16\), got the shape \(1, 3, 8, 8\)$"):
+        posenc_export.load(bundle).generate([9, *[IMAGE] * 4], 2, images=pictures[1:])
+
+
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
 @pytest.mark.parametrize(
-    ("option", "words"),
+    ("grid", "words"),
     [
-        (("--cpp",), "--cpp writes no class for image-text-to-text"),
-        (("--runtime-config", "genai"), "--runtime-config genai is for text-generation with a cache"),
+        ([1, 8, 2], "image_grid_thw has grids of 16 patches in all, and pixel_values has 24: expected as many"),
+        ([1, 3, 8], "image_grid_thw has (1, 3, 8) for picture 0: expected steps, rows and columns, the last two "),
+        ([1, -4, -6], "image_grid_thw has (1, -4, -6) for picture 0: expected steps, rows and columns, the last two"),
+        ([1, 2**40, 2**40], "patches in all, and pixel_values has 24: expected as many"),
     ],
 )
-def test_what_is_not_written_for_models_that_see_is_refused_at_once(
-    once: Once, tmp_path: Path, option: tuple[str, ...], words: str
-) -> None:
-    folder = saved_scene(once, "gemma3")
-    line = refused_without_torch("--model", str(folder), "--task", TASK, *option, "-o", str(tmp_path / "b"))
-    assert words in line
+def test_grids_that_pixels_do_not_fill_are_one_line(bundle: Path, grid: list[int], words: str) -> None:
+    model, (one, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    images = {**pictures_for(model, one), "image_grid_thw": np.array([grid])}
+    assert len(images["pixel_values"]) == 24
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as refused:
+        model.generate(list(one.prompts[0]), 2, images=images)
+    assert words in str(refused.value)
 
 
 Change = Callable[[SceneGraphs], SceneGraphs]

@@ -349,7 +349,7 @@ def test_a_chunk_that_begins_with_the_state_of_another_is_found(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--cpp",), "--cpp writes no class for a decoder whose layers remember states (past_key_values.0.conv_state)"),
+        (("-f", "torchscript"), "cannot be exported to torchscript: its layers remember states"),
         (("--runtime-config", "genai"), "its config names keys and values alone, and layers of this model remember"),
     ],
 )

@@ -213,11 +213,6 @@ def check_whole(folder: ModelFolder, options: ExportOptions, max_len: int | None
             raise BadInput(f"--quantize {folder.quantize} is for ONNX files: leave -f {format_} out")
     if options.accuracy_level != 1 and not folder.quantize:
         raise BadInput(f"--accuracy-level {options.accuracy_level} is for weights in blocks: give --quantize with it")
-    if options.cpp and folder.task.sense:
-        raise BadInput(
-            f"--cpp writes no class for {folder.task.name}, whose graphs are called one after the other: leave it out; "
-            "posenc_export.load calls them in Python"
-        )
     config = options.runtime_config
     if config is not None and (not folder.task.cache or folder.task.encoder or folder.task.sense):
         raise BadInput(

@@ -1,7 +1,7 @@
-"""C++ that is shipped: files to copy, in `session`, `bundle` and `runner`, and templates that `filled` fills in.
+"""C++ that is shipped: files to copy, and templates that `filled` fills in.
 
-`session` loads a graph; --cpp adds `bundle` to it, and files made from `bundle_templates`. `runner` has the programs
-that validation runs, `header` the parts of a header.
+`session` loads a graph; --cpp adds `bundle` to it, `scene` where a model sees or hears, and files made from
+`bundle_templates`. `runner` has the programs that validation runs, `header` the parts of a header.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from posenc.ports import Port, axes_of
-from posenc_export.bundle.decoders import PAST, memory_ports
+from posenc_export.bundle.decoders import PAST, memory_ports, states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Generation, Manifest
 from posenc_export.common.arrays import FLOATS
@@ -17,6 +17,8 @@ LOGITS = "logits"
 STATES = ("encoder_hidden_states", "encoder_attention_mask")
 OF_STATES = ".encoder."
 """What stands in the name of a cache of keys and values of an encoder's states."""
+OF_MODEL = {"class_": "Model", "graph": "words[1]", "makes": "decoder", "fields": "", "start": "", "headers": ""}
+"""What the program is filled in with that tries a model of one graph."""
 PRESENT = "present."
 """What the names begin with of outputs that hold what layers remember: each is the input of the next call."""
 
@@ -32,13 +34,16 @@ def decoder_ports(inputs: Sequence[Port], outputs: Sequence[Port], caches: Mappi
     number = {port.name: i for i, port in enumerate(inputs)}
     of_output = {port.name: i for i, port in enumerate(outputs)}
     of_cache = {port.name: port.name.replace(PAST, PRESENT) for port in memory_ports(inputs)}
-    in_place = bool(of_cache) and all((caches or {}).get(after) == before for before, after in of_cache.items())
     pairs = {before: braced(number[before], of_output[after]) for before, after in of_cache.items()}
+    of_layers = [pairs.pop(name) for name in states_in(inputs)]
+    in_place = bool(pairs) and all((caches or {}).get(of_cache[before]) == before for before in pairs)
     own = braced(*(pair for name, pair in pairs.items() if OF_STATES not in name))
     fields = [*(number.get(name, -1) for name in PORTS), of_output[LOGITS], own]
     if STATES[0] in number:
         of_states = braced(*(pair for name, pair in pairs.items() if OF_STATES in name))
         fields += ["false", *(number.get(name, -1) for name in STATES), of_states]
+    elif of_layers:
+        fields += [str(in_place).lower(), -1, -1, "{}", braced(*of_layers)]
     elif in_place:
         fields.append("true")
     return f"DecoderPorts{braced(*fields)}"
@@ -57,7 +62,8 @@ def generation_source(manifest: Manifest, name: str, encoder: Bundle | None = No
     if encoder is not None:
         of_encoder = part_name(name, encoder.folder.name)
         begin, include = _encoded(manifest, of_encoder, encoder.manifest), f'#include "{of_encoder}.hpp"\n'
-    return filled("generation.cpp", BUNDLE_TEMPLATES, name=name, generations=texts, begin=begin, include=include)
+    fields = {"name": name, "generations": texts, "begin": begin, "include": include}
+    return filled("generation.cpp", BUNDLE_TEMPLATES, **fields, **OF_MODEL)
 
 
 def part_name(name: str, part: str) -> str:

@@ -15,16 +15,19 @@ import numpy as np
 
 from posenc import __version__
 from posenc.ports import Array, Port, axes_of
-from posenc_export.bundle.decoders import states_in
+from posenc_export.bundle.decoders import memory_ports
 from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.common.errors import BadInput
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, FOLDER, filled
+from posenc_export.write.cpp.arguments import unknown_axes
 from posenc_export.write.cpp.decoders import generation_source, writes_in_cpp
 from posenc_export.write.cpp.example import example
 from posenc_export.write.cpp.golden_cases import golden_source
 from posenc_export.write.cpp.model_class import model_header, title
 from posenc_export.write.cpp.names import default_name, identifier
+from posenc_export.write.cpp.scene_class import scene_of
+from posenc_export.write.cpp.scene_programs import Seen, golden_pictures, scene_programs
 from posenc_export.write.cpp.uses import Uses
 
 NAME = "cpp"
@@ -35,20 +38,13 @@ OF_LIBTORCH = ("torchscript", "aoti")
 
 
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
-    """Raise BadInput if inputs do not determine the size of an output, or if two names would be the same in C++.
+    """Raise BadInput if inputs do not determine the size of what a decoder gives, or if two names are the same in C++.
 
-    Also for a decoder with states: the class goes on with keys and values alone.
+    The class of another graph than a decoder gives arrays where outputs have sizes of their own.
     """
-    if states := states_in(inputs):
-        raise BadInput(
-            f"--cpp writes no class for a decoder whose layers remember states ({states[0]}): it goes on with keys and "
-            "values alone; leave it out"
-        )
     known = [axis.name for axis in axes_of(inputs)]
-    for port in outputs:
-        lost = [name for axis in port.dynamic.values() for name in axis.names if name not in known]
-        if lost:
-            raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
+    for port, name in unknown_axes(inputs, outputs) if memory_ports(inputs) else ():
+        raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {name!r}, which no input has")
     # Ports are variables, axes members and `with_` functions of Axes: two sets of names.
     for names in ([p.name for p in (*inputs, *outputs)], [*known, *(f"with_{name}" for name in known)]):
         identifiers = [identifier(name) for name in names]
@@ -57,7 +53,13 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
             raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
 
 
-def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str] | None = None) -> Bundle:
+def write_cpp(
+    bundle: Bundle,
+    uses: Uses,
+    name: str = "",
+    kept: AbstractSet[str] | None = None,
+    seen: Seen | None = None,
+) -> Bundle:
     """Write the folder `cpp` into a bundle, from its manifest and its golden data; return the bundle that lists it.
 
     Args:
@@ -65,6 +67,7 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str]
         uses: How the class uses the memory of a call.
         name: The name of the class's namespace, file and target; by default that of the bundle's folder.
         kept: The calls that the test replays, of the manifest's; by default all.
+        seen: Of a model that sees or hears, what its tower is given in the test; nothing else is tried without.
 
     """
     folder, manifest = bundle.folder / NAME, bundle.manifest
@@ -83,19 +86,28 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "", kept: AbstractSet[str]
     above = "../" if bundle.part else ""  # the graph of a part lies in the bundle that it is a part of
     facts["onnx"] = above + (written[0].file if written[0] else "model.onnx")
     facts["torch"] = above + next((graph.file for graph in written[1:] if graph), "model.pt")
+    scene = scene_of(bundle, name, seen.uses if seen else Uses())
+    facts["parts"] = " ".join(part.bundle.folder.name for part in scene.parts) if scene else ""
     texts = {
         "CMakeLists.txt": filled("CMakeLists.txt", BUNDLE_TEMPLATES, **facts),
-        f"include/{name}.hpp": model_header(manifest, name, uses),
+        f"include/{name}.hpp": model_header(manifest, name, uses, scene),
         "example.cpp": example(manifest, name, uses),
         "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
         "test/golden.cpp": golden_source(replace(manifest, cases=cases), arrays, uses),
     }
     encoder = bundle.encoder()
-    if manifest.generations and (encoder is None or writes_in_cpp(encoder.manifest)):
+    if scene is not None:
+        seen = seen or Seen()
+        texts |= scene_programs(manifest, name, scene, seen, bundle.folder)
+        shutil.copy(FOLDER / "scene" / "pictures.hpp", folder)
+        arrays |= golden_pictures(seen)
+    elif manifest.generations and (encoder is None or writes_in_cpp(encoder.manifest)):
         texts["test/generation.cpp"] = generation_source(manifest, name, encoder)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     _write_arrays(folder / "golden", arrays)
+    for port, array in next(filter(None, seen.feeds.values()), {}).items() if seen else ():
+        np.save(folder / "golden" / f"{port}.npy", array)  # for the example
     files = tuple(file_of(bundle.folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
     manifest = replace(manifest, files=(*manifest.files, *files))
     write_json(bundle.folder / MANIFEST, manifest.to_json())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from posenc.ports import Axis, Port, axes_of
+from posenc.ports import Axis, Grids, Port, axes_of
 from posenc_export.bundle.carries import kind_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.common.arrays import INTEGERS
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
+from posenc_export.write.cpp.arguments import gives_arrays
 from posenc_export.write.cpp.names import identifier, qualified_type, spelled
 from posenc_export.write.cpp.uses import Uses
 
@@ -20,7 +21,8 @@ SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
 
 def example(manifest: Manifest, name: str, uses: Uses) -> str:
     """Return the text of example.cpp, for a class of a name."""
-    ports = (*uses.fed(manifest.inputs), *manifest.outputs)
+    arrays = gives_arrays(manifest.inputs, manifest.outputs)
+    ports = (*uses.fed(manifest.inputs), *(() if arrays else manifest.outputs))
     sizes = {axis.name: _size(axis) for axis in axes_of(manifest.inputs)}
     return filled(
         "example.cpp",
@@ -28,9 +30,17 @@ def example(manifest: Manifest, name: str, uses: Uses) -> str:
         name=name,
         axes="".join(f".with_{axis}({size})" for axis, size in sizes.items()),
         vectors="\n".join(_vector(port, sizes) for port in ports),
-        arguments=", ".join(_variable(port) for port in ports),
-        printed="\n".join(f'    print<{qualified_type(p)}>("{p.name}", {_variable(p)});' for p in manifest.outputs),
+        given="const auto arrays = " * arrays,
+        arguments=", ".join(["axes", *map(_variable, ports)]),
+        printed="\n".join(_printed(port, number, arrays) for number, port in enumerate(manifest.outputs)),
     )
+
+
+def _printed(port: Port, number: int, arrays: bool) -> str:
+    """Return the C++ that prints an output: a vector, or one of the arrays that a call gave."""
+    element = qualified_type(port)
+    numbers = f"posenc::elements<const {element}>(arrays[{number}].data)" if arrays else _variable(port)
+    return f'    print<{element}>("{port.name}", {numbers});'
 
 
 def _variable(port: Port) -> str:
@@ -50,6 +60,10 @@ def _vector(port: Port, sizes: Mapping[str, int]) -> str:
     kind, name, size = kind_of(port.carries), _variable(port), f"Model::{spelled(port.name)}_size(axes)"
     if port.dtype == "bool":  # std::vector<bool> packs bits: no span views them
         return filled("bool_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size).rstrip()
+    if isinstance(port.carries, Grids):  # one picture of two rows, or as many as share one
+        rows = port.carries.multiple
+        columns = sizes[port.carries.of] // rows
+        return f"    std::vector<{qualified_type(port)}> {name}{{1, {rows}, {columns}}};"
     if kind.cpp_vector and port.dtype in INTEGERS:
         length = _size(port.axes[-1])
         fields = {"name": name, "size": size, "length": length, "type": qualified_type(port)}

@@ -13,6 +13,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
+from posenc_export.write.cpp.arguments import gives_arrays
 from posenc_export.write.cpp.names import braced, dtype_constant, qualified_type, quoted
 from posenc_export.write.cpp.uses import Uses
 
@@ -25,13 +26,19 @@ def golden_source(manifest: Manifest, arrays: Mapping[str, Array], uses: Uses) -
     # The class takes a single size for each axis: it cannot be called with sizes that differ between ports.
     fed = uses.fed(manifest.inputs)
     arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(fed)]
-    arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
+    allocated = gives_arrays(manifest.inputs, manifest.outputs)
+    if not allocated:
+        arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
+    call = filled(
+        f"golden_call{'_arrays' * allocated}.cpp", BUNDLE_TEMPLATES, arguments=", ".join(["axes", *arguments])
+    )
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
         cases="".join(_case(manifest, case, arrays, uses) for case in manifest.cases if not case.unlike).rstrip(),
         unused="" if fed else "[[maybe_unused]] ",
-        arguments=", ".join(arguments),
+        unused_memory="[[maybe_unused]] " * allocated,
+        call=call.rstrip("\n"),
     )
 
 
@@ -57,10 +64,23 @@ def _tensors(
     case: Case, ports: tuple[Port, ...], arrays: Mapping[str, Array], replaced: Mapping[str, int] = MappingProxyType({})
 ) -> Iterator[str]:
     for port in ports:
-        shape = port.shape(case.sizes)
+        shape = _shape(case, port, arrays)
         # The axis of the rows that are kept; -1 if the tensor is kept whole.
         axis = long_axis(port, shape) if f"{case.name}/{port.name}.rows" in arrays else -1
         yield braced(quoted(port.name), dtype_constant(port), braced(*shape), axis, replaced.get(port.name, -1))
+
+
+def _shape(case: Case, port: Port, arrays: Mapping[str, Array]) -> tuple[int, ...]:
+    """Return the shape of a tensor: that of what is stored where sizes do not follow from those of the inputs."""
+    if all(axis.size is not None or set(axis.names) <= case.sizes.keys() for axis in port.axes):
+        return port.shape(case.sizes)
+    key = f"{case.name}/{port.name}"
+    if key not in arrays:  # of a call that is refused
+        return tuple(axis.size or 0 for axis in port.axes)
+    shape = list(arrays[key].shape)
+    if f"{key}.rows" in arrays:  # the last row is always among those that are kept
+        shape[long_axis(port, tuple(shape))] = int(arrays[f"{key}.rows"][-1]) + 1
+    return tuple(shape)
 
 
 def _tolerances(manifest: Manifest, case: Case) -> Iterator[str]:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 import textwrap
-from itertools import accumulate
 
 from posenc.ports import Axis, Port, axes_of
 from posenc_export.bundle.carries import keys_axis, kind_of, limits_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.rules import rules_of
 from posenc_export.write.cpp import BUNDLE_TEMPLATES, filled
+from posenc_export.write.cpp.arguments import all_sizes, documented, gives_arrays, parameters, views
 from posenc_export.write.cpp.decoders import decoder_ports
-from posenc_export.write.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes, spelled
+from posenc_export.write.cpp.names import braced, dtype_constant, identifier, literal, quoted, sizes, spelled
+from posenc_export.write.cpp.scene_class import Scene, scene_classes
 from posenc_export.write.cpp.uses import Uses
 
 
-def model_header(manifest: Manifest, name: str, uses: Uses) -> str:
-    """Return the text of NAME.hpp."""
+def model_header(manifest: Manifest, name: str, uses: Uses, scene: Scene | None = None) -> str:
+    """Return the text of NAME.hpp.
+
+    Args:
+        manifest: What the graph is.
+        name: The name of the class's namespace.
+        uses: How the class uses the memory of a call.
+        scene: The other graphs of a model that sees or hears, of whose decoder the class is.
+    """
     # An inline namespace named by the text's digest keeps the classes of two bundles with the same name apart.
-    digest = hashlib.sha256(_header(manifest, name, uses, "").encode()).hexdigest()[:12]
-    return _header(manifest, name, uses, f"graph_{digest}")
+    digest = hashlib.sha256(_header(manifest, name, uses, "", scene).encode()).hexdigest()[:12]
+    return _header(manifest, name, uses, f"graph_{digest}", scene)
 
 
 def title(manifest: Manifest, comment: str = "//") -> str:
@@ -32,35 +40,48 @@ def title(manifest: Manifest, comment: str = "//") -> str:
     return f"\n{comment} ".join(textwrap.wrap(text, 116, break_on_hyphens=False))
 
 
-def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
-    ports = (*manifest.inputs, *manifest.outputs)
-    spans = (*uses.fed(manifest.inputs), *manifest.outputs)
+def _header(manifest: Manifest, name: str, uses: Uses, digest: str, scene: Scene | None) -> str:
+    arrays = "_arrays" if gives_arrays(manifest.inputs, manifest.outputs) else ""
+    spans = (*uses.fed(manifest.inputs), *(() if arrays else manifest.outputs))
+    ports = (*manifest.inputs, *(() if arrays else manifest.outputs))
+    call = {
+        "parameters": parameters(manifest, uses),
+        "arguments": ", ".join(["axes", *(identifier(port.name) for port in spans)]),
+        "documented": documented(manifest.inputs, uses) + "\n" + _documented_outputs(manifest, uses),
+        "among": _among(manifest),
+        "size_count": sum(len(port.axes) for port in ports),
+        "all_sizes": all_sizes(ports),
+        "input_count": len(manifest.inputs),
+        "input_views": views(manifest.inputs, 0, uses),
+        "output_count": len(manifest.outputs),
+        "output_views": views(manifest.outputs, sum(len(port.axes) for port in manifest.inputs), uses),
+    }
     return filled(
         "model.hpp",
         BUNDLE_TEMPLATES,
         title=title(manifest),
-        decoder_include='#include "posenc/decoder.hpp"\n' if manifest.generations else "",
+        includes=_includes(manifest, scene),
         decoder=_decoder(manifest, uses),
+        scene="" if scene is None else scene_classes(manifest, uses, scene),
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
         limits="".join(f"\n{limit}" for port in uses.fed(manifest.inputs) if (limit := _limit(port))),
         sizes="".join(map(_size_function, spans)).rstrip(),
-        documented=_documented(manifest, uses),
-        parameters=_parameters(manifest, uses),
-        arguments=", ".join(["axes", *(identifier(port.name) for port in spans)]),
-        among=_among(manifest),
-        size_count=sum(len(port.axes) for port in ports),
-        all_sizes=",".join(f"\n        {sizes(port)}" for port in ports if port.axes),
-        input_count=len(manifest.inputs),
-        input_views=_views(manifest.inputs, 0, uses),
-        output_count=len(manifest.outputs),
-        output_views=_views(manifest.outputs, sum(len(port.axes) for port in manifest.inputs), uses),
+        run=filled(f"run{arrays}.hpp", BUNDLE_TEMPLATES, **call),
+        throwing=filled(f"run{arrays}_throwing.hpp", BUNDLE_TEMPLATES, **call),
         input_ports=_ports([_input(port, manifest, uses) for port in manifest.inputs]),
         output_ports=_ports([_output(port, uses) for port in manifest.outputs]),
         fact_count=len(_facts(manifest)),
         facts="".join(f"      {braced(literal(name), literal(text))},\n" for name, text in _facts(manifest)),
     )
+
+
+def _includes(manifest: Manifest, scene: Scene | None) -> str:
+    """Return the lines that include what a class needs beside its session."""
+    files = [] if scene is None else [f"{name}.hpp" for name in scene.names]
+    decodes = ["posenc/decoder.hpp"] if manifest.generations else []
+    return "".join(f'#include "{file}"\n' for file in (*files, *decodes))
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
@@ -92,8 +113,11 @@ def _limit(port: Port) -> str:
 
 
 def _decoder(manifest: Manifest, uses: Uses) -> str:
-    """Return the function that gives a decoder, of a causal language model; nothing for other graphs."""
-    if not manifest.generations:
+    """Return the function that gives a decoder, of a causal language model; nothing for other graphs.
+
+    The decoder of a model that sees or hears reads embeddings: its class gives no decoder by itself.
+    """
+    if not manifest.generations or manifest.places is not None:
         return ""
     ports = decoder_ports(manifest.inputs, manifest.outputs, uses.caches)
     return filled("decoder.hpp", BUNDLE_TEMPLATES, ports=ports)
@@ -148,35 +172,9 @@ def _output(port: Port, uses: Uses) -> str:
     return _port(port) if over is None else _port(port, 0, quoted(""), quoted(over))
 
 
-def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
-    """Return a view of each port, whose sizes lie in one array from `first` on."""
-    # first, first + rank of port 0, first + ranks of ports 0 and 1, ...
-    starts = accumulate((len(port.axes) for port in ports), initial=first)
-    shapes = (braced(f"sizes_.data() + {at}", len(port.axes)) for at, port in zip(starts, ports, strict=False))
-    views = (_view(port, shape, uses) for port, shape in zip(ports, shapes, strict=True))
-    return ",".join(f"\n        {view}" for view in views)
-
-
-def _view(port: Port, shape: str, uses: Uses) -> str:
-    if port.name in uses.unread:  # a view without memory: the shape is all that is read
-        return f"View{braced(dtype_constant(port), shape, 'nullptr', 0)}"
-    return f"posenc::view({identifier(port.name)}, {shape})"
-
-
-def _parameters(manifest: Manifest, uses: Uses) -> str:
-    unused = "" if axes_of(manifest.inputs) else "[[maybe_unused]] "
-    parameters = [f"{unused}const Axes& axes"]
-    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in uses.fed(manifest.inputs)]
-    parameters += [f"Span<{TYPES[p.dtype]}> {identifier(p.name)}" for p in manifest.outputs]
-    return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
-
-
-def _documented(manifest: Manifest, uses: Uses) -> str:
-    alone = ": its shape alone, and no argument"
+def _documented_outputs(manifest: Manifest, uses: Uses) -> str:
+    """Return what a comment says of each output."""
     lines = []
-    for port in manifest.inputs:
-        limits = alone if port.name in uses.unread else kind_of(port.carries).documented(port.carries, port)
-        lines.append(f"in   {port}{limits}")
     for port in manifest.outputs:
         over = uses.replaces.get(port.name)
         lines.append(f"out  {port}" + (f", also in the place of {over}" if over else ""))

@@ -28,9 +28,9 @@ _KEYWORDS = """
     using virtual void volatile wchar_t while xor xor_eq
 """
 _OURS = """
-    Array Axes Axis BFloat16 Bytes Call DType Decoder DecoderPorts Device Error ErrorKind Fact Half Limit Memory Model
-    Options Padding Port Session Span Status View axes changed_ count decoder detail expect i inputs_ linux memory
-    outputs_ ports_ posenc session_ made_for_ size_ sizes_ std unix view
+    Array Axes Axis BFloat16 Bytes Call DType Decoder DecoderPorts Device Error ErrorKind Fact Graphs Half Limit Memory
+    Model Options Padding Port SceneGraphs Session Span Status Text View arrays_ axes changed_ count decoder detail
+    expect i inputs_ linux loaded_ memory outputs_ ports_ posenc session_ made_for_ size_ sizes_ std unix view
 """
 RESERVED = frozenset((*_KEYWORDS.split(), *_OURS.split()))
 """Names that C++, compilers or the class itself use."""

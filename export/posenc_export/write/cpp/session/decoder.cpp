@@ -2,61 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <new>
-#include <utility>
 
+#include "layer_states.hpp"
 #include "posenc/values.hpp"
+#include "prompts.hpp"
+#include "scene_feeds.hpp"
 
 namespace posenc {
 inline namespace POSENC_VERSION {
 namespace {
-
-Status refused(std::string text) { return {ErrorKind::bad_argument, std::move(text)}; }
-Status beyond(std::string text) { return {ErrorKind::out_of_range, std::move(text)}; }
-
-std::size_t unsigned_of(std::int64_t number) { return static_cast<std::size_t>(number); }
-
-/// A product of sizes; where they are too many for any memory, more than there can be.
-std::size_t product(std::size_t one, std::size_t other) noexcept {
-  constexpr auto most = std::numeric_limits<std::size_t>::max();
-  return other != 0 && one > most / other ? most : one * other;
-}
-
-std::string counted(std::int64_t number, const char* unit) {
-  return std::to_string(number) + ' ' + unit + (number == 1 ? "" : "s");
-}
-
-/// Memory that is never filled with zeros: all that is read of it was written before. It is asked for without exceptions.
-template <class T>
-class Buffer {
- public:
-  T* data() noexcept { return items_.get(); }
-  const T* data() const noexcept { return items_.get(); }
-  std::size_t size() const noexcept { return size_; }
-
-  /// Have room for so many; what it held is forgotten. Where memory does not have them, it holds what it held.
-  bool grow(std::size_t size) noexcept { return size <= size_ || take(size); }
-
-  /// Give its memory back.
-  void free() noexcept {
-    items_.reset();
-    size_ = 0;
-  }
-
- private:
-  bool take(std::size_t size) noexcept {
-    if (size > unsigned_of(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) return false;
-    std::unique_ptr<T[]> larger(new (std::nothrow) T[size]);
-    if (larger == nullptr) return false;
-    items_ = std::move(larger);
-    size_ = size;
-    return true;
-  }
-
-  std::unique_ptr<T[]> items_;
-  std::size_t size_ = 0;
-};
 
 /// A part of the cache: the keys or the values of a layer, (batch, heads, tokens, features).
 struct Cached {
@@ -75,6 +29,8 @@ struct Cached {
 struct Decoder::Impl {
   const Session* session;
   DecoderPorts ports;
+  std::unique_ptr<SceneFeeds> scene;  // of a model that sees or hears
+  LayerStates layer_states;
   std::vector<Cached> cache;
   std::size_t token_bytes = 0;   // of all keys and values of one token of one text
   std::size_t states_bytes = 0;  // of all keys and values of one token of an encoder
@@ -109,13 +65,16 @@ struct Decoder::Impl {
   Buffer<std::byte> all_logits;  // of every token of a call, or of the last
   std::vector<View> inputs, outputs;
 
-  Impl(const Session& given, DecoderPorts of_graph) : session(&given), ports(std::move(of_graph)) {
-    if (!given.loaded()) return;
+  Impl(const Session& given, DecoderPorts of_graph, const SceneGraphs* graphs)
+      : session(&given), ports(std::move(of_graph)) {
+    if (!given.loaded() || (graphs != nullptr && !is_loaded(*graphs))) return;
+    if (graphs != nullptr) scene = std::make_unique<SceneFeeds>(given, *graphs);
     const auto& head = given.outputs()[unsigned_of(ports.logits)];
     vocabulary = head.axes.back().size;
     gives_last_alone = head.axes[1].size == 1;
     logits_dtype = head.dtype;
-    ids_end = given.inputs()[unsigned_of(ports.ids)].limit.end;
+    const auto& ids = graphs == nullptr ? given.inputs()[unsigned_of(ports.ids)] : graphs->words->inputs()[0];
+    ids_end = ids.limit.end;
     if (ports.positions >= 0) {
       const auto& port = given.inputs()[unsigned_of(ports.positions)];
       const auto& ends = port.limit.ends;
@@ -125,8 +84,15 @@ struct Decoder::Impl {
     }
     for (const auto& pair : ports.cache) token_bytes += add_part(pair, false);
     for (const auto& pair : ports.of_states) states_bytes += add_part(pair, true);
+    for (const auto& pair : ports.layer_states) {
+      layer_states.add(unsigned_of(pair[0]), unsigned_of(pair[1]), given.inputs()[unsigned_of(pair[0])]);
+    }
     inputs.resize(given.inputs().size());
     outputs.resize(given.outputs().size());
+  }
+
+  static bool is_loaded(const SceneGraphs& graphs) noexcept {
+    return graphs.words->loaded() && graphs.tower->loaded() && (graphs.positions == nullptr || graphs.positions->loaded());
   }
 
   /// Note a part of the cache; return the bytes of one token of one text in it.
@@ -186,12 +152,13 @@ struct Decoder::Impl {
     if (!mask.grow(unsigned_of(batch * total)) || !positions.grow(position_rows * of_row)) return false;
     for (std::int64_t row = 0; row < batch; ++row) {
       const auto padded = pads.data()[row];
+      const auto moved = scene == nullptr ? 0 : scene->moved(row);
       auto* seen = mask.data() + row * total;
       const auto first = std::min(padded, total);  // a part of a prompt may be padding alone
       std::fill(seen, seen + first, 0);
       std::fill(seen + first, seen + total, 1);
       for (std::int64_t i = 0; i < tokens; ++i) {
-        positions.data()[row * tokens + i] = std::max<std::int64_t>(past + i - padded, 0);
+        positions.data()[row * tokens + i] = std::max<std::int64_t>(past + i - padded, 0) + moved;
       }
     }
     for (std::size_t row = 1; row < position_rows; ++row) {
@@ -266,8 +233,8 @@ struct Decoder::Impl {
     }
   }
 
-  /// Run the graph on the next tokens of every text: (batch, tokens).
-  Status run(Span<const std::int64_t> ids, std::int64_t tokens) {
+  /// Run the graph on the next tokens of every text, (batch, tokens), of which `first` is that of a prompt.
+  Status run(Span<const std::int64_t> ids, std::int64_t first, std::int64_t tokens) {
     logits_shape = {batch, gives_last_alone ? 1 : tokens, vocabulary};
     const auto scores = product(unsigned_of(batch * logits_shape[1]), unsigned_of(vocabulary));
     const bool room = lay_out(tokens) && grow_cache(past + tokens);
@@ -278,7 +245,8 @@ struct Decoder::Impl {
     } else {
       view_cache(blocks[1 - full], outputs, past + tokens, true);
     }
-    inputs[unsigned_of(ports.ids)] = view(ids, ids_shape);
+    layer_states.view(batch, inputs, outputs);
+    if (ports.ids >= 0) inputs[unsigned_of(ports.ids)] = view(ids, ids_shape);
     if (ports.mask >= 0) inputs[unsigned_of(ports.mask)] = {DType::int64, mask_shape, mask.data(), count(mask_shape)};
     if (ports.positions >= 0) {
       const Span<const std::int64_t> shape(positions_shape.data() + (3 - position_rank), position_rank);
@@ -291,9 +259,11 @@ struct Decoder::Impl {
     const Span<const std::int64_t> masked(states_shape.data(), 2);
     if (ports.states_mask >= 0) inputs[unsigned_of(ports.states_mask)] = {DType::int64, masked, states_mask.data(), count(masked)};
     outputs[unsigned_of(ports.logits)] = {logits_dtype, logits_shape, all_logits.data(), scores};
-    auto status = session->try_run(inputs, outputs);
+    auto status = scene == nullptr ? Status() : scene->feed(ids, first, tokens, inputs);
+    if (status.ok()) status = session->try_run(inputs, outputs);
     if (!status.ok()) return status;  // the cache is as it was
     if (!ports.in_place) full = 1 - full;
+    layer_states.advance();
     past += tokens;
     return {};
   }
@@ -305,6 +275,9 @@ struct Decoder::Impl {
     if (!logits.grow(product(unsigned_of(batch), unsigned_of(vocabulary)))) return no_memory(tokens);
     // In place, several texts are read at once where nothing is cached, and a token at a time behind it.
     if (ports.in_place && batch > 1) at_once = past == 0 ? tokens : 1;
+    if (scene != nullptr && scene->is_whole()) at_once = tokens;
+    // behind states, no graph knows of tokens that pad
+    if (!layer_states.empty() && batch > 1) at_once = tokens;
     std::int64_t size = 0;
     for (std::int64_t first = 0; first < tokens; first += size) {
       size = std::min(at_once, tokens - first);
@@ -316,7 +289,7 @@ struct Decoder::Impl {
         }
         of_part = {some.data(), of_part.size()};
       }
-      auto status = run(of_part, size);
+      auto status = run(of_part, first, size);
       if (!status.ok()) return status;
       if (!each.empty()) copy_logits(0, size, each.data() + first * vocabulary);
     }
@@ -326,10 +299,21 @@ struct Decoder::Impl {
   }
 
   /// Read tokens that have been checked: all of them, or, where memory or the runtime fails, none.
-  Status read(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once, Span<float> each = {}) noexcept {
+  Status read(Span<const std::int64_t> ids, std::int64_t tokens, std::int64_t at_once, bool is_prompt,
+              Span<float> each = {}) noexcept {
     const auto before = past;
-    auto status = detail::guarded([&] { return run_in_parts(ids, tokens, at_once, each); });
-    if (!status.ok()) forget(before);
+    auto status = detail::guarded([&] {
+      if (!layer_states.begin(batch, past == 0)) return no_memory(tokens);
+      auto begun = scene == nullptr ? Status() : scene->begin({batch, past, pads.data()}, ids, tokens, is_prompt);
+      return begun.ok() ? run_in_parts(ids, tokens, at_once, each) : begun;
+    });
+    if (!status.ok()) {
+      layer_states.drop();
+      forget(before);
+      return status;
+    }
+    layer_states.keep();
+    if (scene != nullptr) scene->keep(past);
     return status;
   }
 
@@ -342,35 +326,8 @@ struct Decoder::Impl {
     if (past == 0) batch = 0;
   }
 
-  /// What is wrong with ids, by their place in what the caller gave.
-  Status check_ids(Span<const std::int64_t> ids) const {
-    if (ids_end == 0) return {};
-    const auto* wrong = std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) { return id < 0 || id >= ids_end; });
-    if (wrong == ids.end()) return {};
-    const auto place = ids.size() == 1 ? "id" : "ids[" + std::to_string(wrong - ids.begin()) + "]";
-    return beyond(place + " is " + std::to_string(*wrong) + ", out of range: expected 0 to " + std::to_string(ids_end - 1));
-  }
-
-  /// Whether the texts have room for so many tokens more.
-  Status check_length(std::int64_t tokens) const {
-    if (end == 0 || tokens <= end - past) return {};
-    return beyond("a text of " + std::to_string(past + tokens) + " tokens is out of range: expected at most " +
-                  std::to_string(end) + (past == 0 ? "" : ", and " + std::to_string(past) + " are read already"));
-  }
-
-  /// What is wrong with the lengths of prompts that lie one behind the other in so many ids.
-  Status check_lengths(Span<const std::int64_t> lengths, std::size_t ids) const {
-    constexpr auto most = std::numeric_limits<std::int64_t>::max();
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < lengths.size(); ++i) {
-      const auto given = "lengths[" + std::to_string(i) + "] is " + std::to_string(lengths[i]);
-      if (lengths[i] < 1) return refused(given + ": expected at least one token");
-      if (end != 0 && lengths[i] > end) return beyond(given + ", out of range: expected 1 to " + std::to_string(end));
-      sum = lengths[i] > most - sum ? most : sum + lengths[i];
-    }
-    if (!lengths.empty() && unsigned_of(sum) == ids) return {};
-    return refused("prompts have " + std::to_string(sum) + " tokens in all, and there are " + std::to_string(ids) + " ids");
-  }
+  Status check_ids(Span<const std::int64_t> ids) const { return check_ids_below(ids, ids_end); }
+  Status check_length(std::int64_t tokens) const { return check_length_of_text(past, tokens, end); }
 
   /// Whether there is what so many texts attend to.
   Status check_states(std::int64_t texts) const {
@@ -379,6 +336,9 @@ struct Decoder::Impl {
     return refused("there are states of an encoder for " + counted(states_shape[0], "text") + ": expected " +
                    std::to_string(states_shape[0]) + " prompts, got " + std::to_string(texts));
   }
+
+  /// Whether prompts have a place for each row of the pictures that wait.
+  Status check_places(Span<const std::int64_t> ids) const { return scene == nullptr ? Status() : scene->check_places(ids); }
 
   /// Take states of an encoder: nothing changes unless they fit, and there is memory for them.
   Status attend(const View& given, Span<const std::int64_t> mask_of_states) {
@@ -423,13 +383,14 @@ struct Decoder::Impl {
     auto status = check_length(tokens);
     if (status.ok()) status = check_ids(ids);
     if (status.ok()) status = check_states(1);
+    if (status.ok()) status = check_places(ids);
     if (!status.ok()) return status;
     if (past == 0) {
       if (!pads.grow(1)) return {ErrorKind::memory, "out of memory"};
       pads.data()[0] = 0;
       batch = 1;
     }
-    return read(ids, tokens, at_once, each);
+    return read(ids, tokens, at_once, true, each);
   }
 
   Status read_scored(Span<const std::int64_t> ids, std::int64_t at_once, Span<float> each) {
@@ -444,9 +405,10 @@ struct Decoder::Impl {
 
   Status read_prompts(Span<const std::int64_t> ids, Span<const std::int64_t> lengths, std::int64_t at_once) {
     if (past > 0) return refused("a batch begins with its prompts: clear the texts that were read");
-    auto status = check_lengths(lengths, ids.size());
+    auto status = check_lengths(lengths, ids.size(), end);
     if (status.ok()) status = check_ids(ids);
     if (status.ok()) status = check_states(static_cast<std::int64_t>(lengths.size()));
+    if (status.ok()) status = check_places(ids);
     if (!status.ok()) return status;
     const auto longest = *std::max_element(lengths.begin(), lengths.end());
     if (ports.mask < 0 && *std::min_element(lengths.begin(), lengths.end()) != longest) {
@@ -465,13 +427,19 @@ struct Decoder::Impl {
       next += lengths[row];
     }
     batch = static_cast<std::int64_t>(lengths.size());
-    return read({padded.data(), unsigned_of(batch * longest)}, longest, at_once);
+    return read({padded.data(), unsigned_of(batch * longest)}, longest, at_once, true);
   }
 
   Status rewind(std::int64_t tokens) {
     if (tokens < 0 || tokens > past) {
       return beyond("rewind is " + std::to_string(tokens) + ", out of range: expected 0 to " + std::to_string(past));
     }
+    if (!layer_states.empty() && tokens > 0 && tokens < past) {
+      return refused("this model has states of all tokens that were read, and none of the first " + counted(tokens, "token") +
+                     " alone: rewind to 0, or go on with a copy that was made there");
+    }
+    auto status = scene == nullptr ? Status() : scene->check_rewind(batch, tokens);
+    if (!status.ok()) return status;
     if (tokens < past) has_logits = false;
     forget(tokens);
     return {};
@@ -480,7 +448,9 @@ struct Decoder::Impl {
   /// Take the texts of another decoder: nothing changes before there is memory for all of them.
   Status copy(const Impl& other) {
     if (this == &other) return {};
-    if (session != other.session) return refused("a decoder copies another of its own session");
+    if (session != other.session || (scene == nullptr) != (other.scene == nullptr)) {
+      return refused("a decoder copies another of its own session");
+    }
     const auto room = ports.in_place ? std::max(other.past, reserved) : other.past;
     const auto scores = product(unsigned_of(other.batch), unsigned_of(vocabulary));
     auto& next = blocks[1 - full];
@@ -488,7 +458,8 @@ struct Decoder::Impl {
     Buffer<float> their_logits;
     Buffer<std::byte> their_states;
     if (!next.grow(other.bytes_of(room)) || !their_pads.grow(unsigned_of(other.batch)) || !their_logits.grow(scores) ||
-        !their_states.grow(other.states.size()) || !their_mask.grow(other.states_mask.size())) {
+        !their_states.grow(other.states.size()) || !their_mask.grow(other.states_mask.size()) ||
+        (scene != nullptr && !scene->grow(other.batch)) || !layer_states.grow(other.layer_states, other.batch)) {
       return {ErrorKind::memory, "out of memory: " + counted(other.batch, "text") + " of " +
                                      counted(other.past, "token") + " are not copied"};
     }
@@ -503,6 +474,8 @@ struct Decoder::Impl {
     std::copy_n(other.pads.data(), unsigned_of(batch), their_pads.data());
     if (other.has_logits) std::copy_n(other.logits.data(), scores, their_logits.data());
     has_logits = other.has_logits;
+    if (scene != nullptr) scene->copy(*other.scene, batch);
+    layer_states.copy(other.layer_states, batch);
     pads = std::move(their_pads);
     logits = std::move(their_logits);
     if (ports.in_place) {
@@ -521,11 +494,13 @@ struct Decoder::Impl {
     }
     auto status = check_length(1);
     if (status.ok()) status = check_ids(ids);
-    return status.ok() ? read(ids, 1, 1) : status;
+    return status.ok() ? read(ids, 1, 1, false) : status;
   }
 };
 
-Decoder::Decoder(const Session& session, DecoderPorts ports) : impl_(new Impl(session, std::move(ports))) {}
+Decoder::Decoder(const Session& session, DecoderPorts ports) : impl_(new Impl(session, std::move(ports), nullptr)) {}
+Decoder::Decoder(const Session& session, DecoderPorts ports, const SceneGraphs& graphs)
+    : impl_(new Impl(session, std::move(ports), &graphs)) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
@@ -542,6 +517,12 @@ Status Decoder::on_graph(Call&& call) noexcept {
 
 Status Decoder::try_attend(const View& states, Span<const std::int64_t> mask) noexcept {
   return on_graph([&] { return impl_->attend(states, mask); });
+}
+
+Status Decoder::try_sense(Span<const View> pictures) noexcept {
+  return on_graph([&] {
+    return impl_->scene == nullptr ? refused("this model sees no pictures and hears no sounds") : impl_->scene->sense(pictures);
+  });
 }
 
 Status Decoder::try_prefill(Span<const std::int64_t> ids) noexcept {
@@ -590,9 +571,14 @@ Span<const float> Decoder::logits() const noexcept {
 std::int64_t Decoder::vocabulary() const noexcept { return impl_ == nullptr ? 0 : impl_->vocabulary; }
 std::int64_t Decoder::batch() const noexcept { return impl_ == nullptr ? 0 : impl_->batch; }
 std::int64_t Decoder::length() const noexcept { return impl_ == nullptr ? 0 : impl_->past; }
+std::int64_t Decoder::places() const noexcept {
+  return impl_ == nullptr || impl_->scene == nullptr ? 0 : impl_->scene->places();
+}
 
 void Decoder::clear() noexcept {
-  if (impl_ != nullptr) impl_->forget(0);
+  if (impl_ == nullptr) return;
+  impl_->forget(0);
+  if (impl_->scene != nullptr) impl_->scene->forget_pictures();
 }
 
 }  // namespace POSENC_VERSION

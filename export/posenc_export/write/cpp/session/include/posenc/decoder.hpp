@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "posenc/session.hpp"
+#include "posenc/scene.hpp"
 
 namespace posenc {
 inline namespace POSENC_VERSION {
@@ -23,6 +23,8 @@ struct DecoderPorts {
   int states = -1;       ///< states of an encoder, (texts, its tokens, features)
   int states_mask = -1;  ///< which of these count, (texts, its tokens)
   std::vector<std::array<int, 2>> of_states = {};  ///< keys and values of these states, which the graph computes once
+  /// States of convolutions and of recurrences, which a call replaces, and which are zeros before the first token.
+  std::vector<std::array<int, 2>> layer_states = {};
 };
 
 /// A text, or a batch of them, that a model goes on with. The session must outlive it, and stay where it is; several
@@ -40,6 +42,8 @@ struct DecoderPorts {
 class POSENC_API Decoder {
  public:
   Decoder(const Session& session, DecoderPorts ports);
+  /// Go on with texts that have pictures, or sounds, among their tokens.
+  Decoder(const Session& session, DecoderPorts ports, const SceneGraphs& graphs);
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
@@ -49,6 +53,13 @@ class POSENC_API Decoder {
   /// states are copied, and stay until the next call of this; texts that were read are forgotten. Refused where the graph
   /// belongs to no encoder.
   Status try_attend(const View& states, Span<const std::int64_t> mask = {}) noexcept;
+  /// Run the tower on pictures, or on sounds: its inputs in their order. What it makes of them, a row for each place, waits
+  /// for the next prompt, behind that of earlier calls, and is given back once a prompt has been read; a step, which has no
+  /// places, leaves it there. A prompt is refused unless it has just as many places, `places`; `clear` forgets what waits.
+  /// Refused where the model has no tower.
+  Status try_sense(Span<const View> pictures) noexcept;
+  /// Places that the pictures fill which wait for a prompt.
+  std::int64_t places() const noexcept;
   /// Read tokens of one text: a prompt, or what somebody says after the model has written. They go through the graph in
   /// parts of `part` tokens at most, so that the logits of a long prompt take no more memory.
   Status try_prefill(Span<const std::int64_t> ids) noexcept;
@@ -77,12 +88,13 @@ class POSENC_API Decoder {
   /// Tokens that each text has so far, with those that pad it.
   std::int64_t length() const noexcept;
   /// Forget the tokens of every text but the first `tokens`, with those that pad it: to write an answer again, or to go
-  /// on behind the same beginning. There are no logits until the next token is read. Refused beyond `length`.
+  /// on behind the same beginning. There are no logits until the next token is read. Refused beyond `length`; where
+  /// pictures moved positions, into what was read up to the last of them; and where layers have states, to any but 0.
   Status try_rewind(std::int64_t tokens) noexcept;
   /// Have the texts that another decoder of this session has, with their logits: to keep a prompt that many begin with,
   /// or to go on in several ways. Its own texts are forgotten.
   Status try_copy(const Decoder& other) noexcept;
-  /// Forget every token; memory is kept.
+  /// Forget every token, and the pictures that wait; memory is kept.
   void clear() noexcept;
 
   std::int64_t part = 512;
