@@ -34,6 +34,10 @@ def own_tokens(folder: Path, model: LoadedModel, generation: Generation, count: 
     is_picture = ((ids == model.scene.places.token) & (mask == 1)).long() * (model.scene.places.sense is SIGHT)
     types = {"mm_token_type_ids": is_picture, "token_type_ids": is_picture * model.scene.places.types}
     takes = inspect.signature(own.forward).parameters
+    if not pictures and inspect.signature(own.generate).parameters.keys() & {"pixel_values"}:
+        # a picture without a place: BLIP-2's does not answer without one
+        spare = pictures_of(model.scene.tower.inputs, [model.scene.picture(0, (1, 1, 1))])
+        pictures = {name: torch.from_numpy(array) for name, array in spare.items()}
     given = {**pictures, **{name: one for name, one in types.items() if name in takes}}
     lengths = {"max_new_tokens": count, "min_new_tokens": count}
     with torch.no_grad():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers.model_folders import GROUPED, MODELS, PICTURES, SQUARE, TALKS, TOWER, Small, _sections
+from helpers.model_folders import GROUPED, MODELS, PICTURES, SMALL, SQUARE, TALKS, TOWER, Small, _sections
 from helpers.shared import Once
 
 IMAGE, VIDEO, START, END = 5, 6, 7, 8
@@ -25,6 +25,7 @@ MORE: Mapping[str, Mapping[str, Any]] = {
     "mistral3": {"spatial_merge_size": 2, "vision_feature_layer": -1},
 }
 """What texts alone do without."""
+QUERIES: Mapping[str, Any] = {key: size for key, size in PICTURES.items() if key not in ("image_size", "patch_size")}
 OTHERS = (
     Small(
         "Idefics3", "idefics3", TALKS, {"text_config": {**GROUPED, "model_type": "llama"}, "vision_config": PICTURES}
@@ -61,6 +62,17 @@ OTHERS = (
         {
             "text_config": {**GROUPED, **_sections(1, 1, 2)},
             "vision_config": {**PICTURES, "spatial_merge_size": 2},
+        },
+    ),
+    Small(
+        "BLIP-2",
+        "blip-2",
+        TALKS,
+        {
+            "text_config": {**SMALL, "ffn_dim": 24, "word_embed_proj_dim": 16, "model_type": "opt"},
+            "vision_config": PICTURES,
+            "qformer_config": {**QUERIES, "encoder_hidden_size": 16},
+            "num_query_tokens": 3,
         },
     ),
 )

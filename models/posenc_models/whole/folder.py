@@ -316,6 +316,8 @@ class ModelFolder(Checkpoint):
         if self.sentences is not None and not self.sentences.auto:
             return self._static(self.sentences)
         model, unread = load_checkpoint(self, trial)
+        from posenc_models.whole.scenes import text_writer
+
         if self.quantize is not None:
             round_linear(model, self.quantize)
         # asked before anything else takes the place of its own
@@ -342,7 +344,8 @@ class ModelFolder(Checkpoint):
             return self._encoder(encoder, notes, model, trial=trial)
         if self.task.encoder:
             return self._decoder(model, notes, trial=trial)
-        check_takes(model, self.task.inputs, self.task.name, self.origin == "--task")
+        reads = text_writer(model) if self.task.kind == "scenes" else model
+        check_takes(reads, self.task.inputs, self.task.name, self.origin == "--task")
         is_decoder = self.task.cache
         return self._decoder(model, notes, trial=trial) if is_decoder else self._encoder(model, notes, trial=trial)
 
@@ -444,8 +447,11 @@ class ModelFolder(Checkpoint):
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
-        from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of
+        from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of, text_writer
 
+        whole = model
+        if self.task.kind == "scenes":
+            model = text_writer(model)
         said, two, sense = config_values(model), bool(self.task.encoder), self.task.sense
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = fill_ports(model, self.dtype, self.task.inputs, takes)
@@ -471,7 +477,7 @@ class ModelFolder(Checkpoint):
             notes = [*notes, *lines]
         added: dict[str, str] = {}
         if sense:
-            added = dict.fromkeys(layer_features(model, sense, self._picture_ports(model, sense)), filled[EMBEDDINGS])
+            added = dict.fromkeys(layer_features(whole, sense, self._picture_ports(whole, sense)), filled[EMBEDDINGS])
         module = (
             DecoderOfEncoder(model, list(filled))
             if two
@@ -493,7 +499,7 @@ class ModelFolder(Checkpoint):
             said,
             max(generates, 0),
             (_begin(model),) if two else (),
-            places_of(model, sense) if sense else None,
+            places_of(whole, sense) if sense else None,
         )
 
 

@@ -35,6 +35,8 @@ GRIDS, RANGE = re.compile(r"(grids|frames) of [\w*]+ % (\d+)"), re.compile(r"64\
 MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
+CACHE = "past_key_values"
+"""What `forward` calls the cache that it takes."""
 TEXT_ALONE = "; --task text-generation writes its text alone"
 """What is said last of a model that is not exported with its pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
@@ -67,6 +69,17 @@ def _in_a_row(found: Tensor | Sequence[Tensor]) -> Tensor:
     """Return the vectors of all pictures, (rows, hidden): they come as one tensor, or as one for each picture."""
     rows = found if isinstance(found, Tensor) else torch.cat([one.reshape(-1, one.shape[-1]) for one in found])
     return rows.reshape(-1, rows.shape[-1])
+
+
+def text_writer(model: Any) -> Any:
+    """Return what reads embeddings with a cache, and writes: a model, or its part that does where it takes no cache.
+
+    BLIP-2's `forward` takes none: its own `generate` calls that of its part.
+    """
+    if CACHE in inspect.signature(model.forward).parameters:
+        return model
+    parts = (part for part in model.children() if getattr(part, "can_generate", bool)())
+    return next(parts, model)
 
 
 class SceneDecoder(DecoderCall):
@@ -296,12 +309,13 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
         embeddings[is_picture] = rows
         place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, own.pictures)
         of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
-        if TYPES in inspect.signature(model.forward).parameters:
+        writer = text_writer(model)
+        if TYPES in inspect.signature(writer.forward).parameters:
             of_decoder[TYPES] = _types(ids, places)
         added = [torch.zeros_like(embeddings) for _ in layers]
         for one, vectors in zip(added, layers, strict=True):
             one[is_picture] = vectors
-        decoder = SceneDecoder(model, list(of_decoder), len(layers) if hasattr(model.get_decoder(), ADDS) else 0)
+        decoder = SceneDecoder(writer, list(of_decoder), len(layers) if hasattr(writer.get_decoder(), ADDS) else 0)
         (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
     off = (logits - own.logits).abs().max() / own.logits.abs().max()
     if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
