@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
-from posenc.ports import Array, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
+from posenc.ports import Array, Blocks, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
 from posenc_export.bundle.carries.prompt import rule_of_prompt
 from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
@@ -171,6 +171,9 @@ def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
             return (rows * port.carries.multiple, columns * port.carries.multiple)
         if _holds_sizes(port):
             return (rows * SIDE, columns * SIDE)
+        if isinstance(port.carries, Blocks):
+            # the last block is not full
+            return (columns * port.carries.multiple - 1,)
         if _is_of_frames(port):
             return (int(port.axes[1].size or 0) * columns // COLUMNS,)
     return ()
@@ -190,6 +193,9 @@ def _of_pictures(port: Port, pictures: Sequence[Picture], of_grids: bool) -> Arr
     """Return what an input of a tower holds: pixels, sizes, or ones, as a mask without padding."""
     if isinstance(port.carries, Grids) or _holds_sizes(port):
         return np.array([picture[1:] for picture in pictures], np.int64)
+    if isinstance(port.carries, Blocks):
+        blocks = -(-np.array([picture[1:] for picture in pictures], np.int64) // port.carries.multiple)
+        return np.asarray(np.arange(int(blocks.max()) * port.axes[1].multiple) < blocks * port.axes[1].multiple)
     if _is_of_frames(port):
         ends = np.array([picture[1:] for picture in pictures], np.int64)
         return (np.arange(port.axes[1].size or 0) < ends).astype(np.int64)

@@ -333,7 +333,7 @@ class ModelFolder(Checkpoint):
         if self.task.kind == "scenes" and sense is None:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
-            tasks = (one.name for one in all_tasks() if one.sense is not None and one.sense.part in self.config)
+            tasks = (one.name for one in all_tasks() if one.sense and set(one.sense.parts) & set(self.config))
             advice = next((f"; --task {name} takes them" for name in tasks), "")
             notes.append(f"the graph reads text alone{several}: images and sounds are left out{advice}")
         if self.part and sense:

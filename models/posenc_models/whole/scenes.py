@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc.libraries import library_class, replaced
 from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
-from posenc_models.vision.towers import traceable_towers
+from posenc_models.vision.towers import sounds_in_blocks, traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
@@ -32,7 +32,10 @@ MODAL_TYPES = "mm_token_type_ids"
 """What a model that counts positions of pictures is told their tokens by."""
 # what texts of ports say of sizes
 GRIDS, RANGE = re.compile(r"(grids|frames) of [\w*]+ % (\d+)"), re.compile(r"64\[.*, 2\] in (\d+)\.\.(\d+)")
+BLOCKS = re.compile(r"blocks of (\w+) % (\d+)")
 MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
+WHOLE = {"int": torch.int64, "bool": torch.bool}
+"""Dtypes of what says where pictures are, by what the texts of ports begin with."""
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
 CACHE = "past_key_values"
@@ -58,11 +61,20 @@ class Tower(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
-        own = _methods(self.model, self.sense)
+        own, given = _methods(self.model, self.sense), dict(zip(self.inputs, tensors, strict=True))
         features = own[0] if own else inner_features(self.model, places_of(self.model, self.sense).token)
-        with traceable_towers():
-            found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
-        return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
+        present = [given.pop(name) for name in _masks_of_rows(self.model, self.sense) if name in given]
+        with traceable_towers(), sounds_in_blocks(self.model):
+            found = features(**given, return_dict=True)
+        rows = _rows_present(found.pooler_output, present[0]) if present else found.pooler_output
+        return tuple(map(_in_a_row, (rows, *(getattr(found, LAYERS_OF, None) or ()))))
+
+
+def _rows_present(rows: Tensor, present: Tensor) -> Tensor:
+    """Return the rows that are there, (rows, hidden), of (sounds, rows, hidden): none beyond the end of a mask."""
+    place = torch.arange(rows.shape[1], device=rows.device)
+    last = present.shape[1] - 1
+    return rows[present[:, place.clamp(max=last)] & (place <= last)]
 
 
 def _in_a_row(found: Tensor | Sequence[Tensor]) -> Tensor:
@@ -182,10 +194,26 @@ def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:
 
     The method of the model without its head is what that of the model calls, and takes more by name.
     """
-    methods = _methods(model, sense)
+    methods, of_forward = _methods(model, sense), inspect.signature(model.forward).parameters
     if not methods:
-        takes = inspect.signature(model.forward).parameters
-        return dict(takes) if next(iter(OF_SENSES[sense][0])) in takes else {}
+        return dict(of_forward) if next(iter(OF_SENSES[sense][0])) in of_forward else {}
+    return _parameters(methods) | {name: of_forward[name] for name in _masks_of_rows(model, sense)}
+
+
+def _masks_of_rows(model: Any, sense: Sense) -> list[str]:
+    """Return the names of masks that `forward` takes, and the method does not: they leave out rows of what that gives.
+
+    Granite Speech has such a one.
+    """
+    takes = _parameters(_methods(model, sense))
+    if sense != HEARING or not takes:
+        return []
+    masks = {name for ports in OF_SENSES[sense] for name in ports if name.endswith("_mask")}
+    return [name for name in inspect.signature(model.forward).parameters if name in masks - set(takes)]
+
+
+def _parameters(methods: Sequence[Callable[..., Any]]) -> dict[str, inspect.Parameter]:
+    """Return what methods take, by name."""
     return {name: one for each in methods for name, one in inspect.signature(each).parameters.items()}
 
 
@@ -341,6 +369,9 @@ def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, T
     """Return a picture at random, as the tower of a model takes it: of a grid it is a square and one beside it."""
     random = torch.Generator().manual_seed(0)
     pictures = {}
+    blocks = next((found for text in ports.values() if (found := BLOCKS.search(text))), None)
+    # a block, and one that is not full
+    sizes = {blocks[1]: 2 * int(blocks[2]) - 1} if blocks else {}
     for name, text in ports.items():
         if (multiple := GRIDS.search(text)) is not None:
             side = int(multiple[2])
@@ -348,11 +379,11 @@ def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, T
         elif (bounds := RANGE.search(text)) is not None:
             pictures[name] = torch.tensor([[(int(bounds[1]) + int(bounds[2])) // 2] * 2])
         else:
-            shape = [_size(axis) for axis in axes_in(text)]
-            is_whole = text.startswith("int")
+            shape = [sizes.get(axis) or _size(axis) for axis in axes_in(text)]
+            whole = next((one for word, one in WHOLE.items() if text.startswith(word)), None)
             drawn = torch.randn(shape, generator=random)
-            pictures[name] = torch.ones(shape, dtype=torch.int64) if is_whole else drawn.to(dtype)
-            if text.endswith(" mask"):  # padding that must be left out
+            pictures[name] = drawn.to(dtype) if whole is None else torch.ones(shape, dtype=whole)
+            if text.endswith(" mask") or BLOCKS.search(text):  # padding that must be left out
                 pictures[name][:, shape[1] // 2 :] = 0
     return pictures
 

@@ -68,6 +68,10 @@ SPECTRA_OF_SCENES: tuple[Mapping[str, str], ...] = (
     {**SPECTRUM, "input_features_mask": "int64[sounds:batch, {frames}] mask"},
     {**SPECTRUM, "feature_attention_mask": "int64[sounds:batch, {frames}] mask"},
     SPECTRUM,
+    {
+        "input_features": "float32[sounds:batch, frames, {num_mel_bins}]",
+        "input_features_mask": "bool[sounds:batch, rows % {queries}] blocks of frames % {window}",
+    },
 )
 """What goes into the tower of a model that hears, likewise."""
 OF_SENSES = {SIGHT: PICTURES, HEARING: SPECTRA_OF_SCENES}
@@ -97,7 +101,7 @@ POSITIONS_FILE = "positions"
 SECTIONS = ("mrope_section", "xdrope_section")
 """Keys of how many pairs each of a token's positions rotates."""
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
-PARTS = ("text_config", "vision_config", "audio_config")
+PARTS = ("text_config", *SIGHT.parts, *HEARING.parts)
 """Keys of configs of several models in one: of texts, images and sounds."""
 IMAGE_CLASSIFICATION, SEGMENTATION = "ForImageClassification", "ForSemanticSegmentation"
 SEEN = (IMAGE_CLASSIFICATION, SEGMENTATION)

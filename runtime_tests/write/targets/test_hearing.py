@@ -80,6 +80,28 @@ def test_rows_of_sounds_of_any_length(once: Once, kind: str, heard: Path, frames
     np.testing.assert_allclose(rows, expected, atol=1e-5)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["granite_speech"])
+@pytest.mark.parametrize(
+    "frames",
+    [(1,), (6,), (7,), (10, 2), (11, 13, 30), (20, 20), (29, 6, 1)],
+    ids=["one frame", "a block of rows", "one more", "a block", "parts of blocks", "full blocks", "few"],
+)
+def test_rows_of_sounds_in_blocks(once: Once, kind: str, heard: Path, frames: tuple[int, ...]) -> None:
+    """10 frames attend to each other, 6 make 2 rows, and the last block of a batch may be any part of one."""
+    model = posenc_export.load(heard)
+    assert model.scene is not None
+    spectra = np.random.default_rng(0).standard_normal((len(frames), max(frames), 8)).astype(np.float32)
+    places = 2 * -(-np.array(frames)[:, None] // 6)
+    present = np.arange(places.max()) < places
+    rows = model.scene.tower.call({"input_features": spectra, "input_features_mask": present})["audio_features"]
+    own: Any = transformers.GraniteSpeechForConditionalGeneration.from_pretrained(saved_hearing(once, kind)).eval()
+    with torch.no_grad():
+        expected = own.get_audio_features(torch.from_numpy(spectra)).pooler_output[torch.from_numpy(present)]
+    assert rows.shape == expected.shape
+    np.testing.assert_allclose(rows, expected, atol=1e-5 * float(expected.abs().max()))
+
+
 UNFILLED: dict[str, tuple[Callable[[dict[str, Array]], dict[str, Any]], str]] = {
     "no sounds": (
         lambda _: {},
