@@ -391,12 +391,13 @@ class ModelFolder(Checkpoint):
 
     def _part_of_scene(self, model: Any, sense: Sense, notes: Sequence[str], own: OwnAnswer | None) -> WholeModel:
         """Return the tower of a model, or its words; own: what the whole model must say, if it is tried."""
-        from posenc_models.whole.scenes import Tower, Words, check_scene, layer_features
+        from posenc_models.whole.scenes import Tower, check_scene, layer_features
+        from posenc_models.whole.words import words_of
 
         said = config_values(model)
         if self.part == WORDS_FILE:
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
-            return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
+            return WholeModel(words_of(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
         filled = self._picture_ports(model, sense) if own is None else own.ports
         if own is not None:
             check_scene(model, own, self._positions())

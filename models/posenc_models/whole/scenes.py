@@ -24,6 +24,7 @@ from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
 from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
+from posenc_models.whole.words import words_of
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
 LETTERS = 3
@@ -129,19 +130,6 @@ class SceneDecoder(DecoderCall):
 
         with replaced(kind, "forward", forward_with_vectors), replaced(kind, ADDS, sum_of_both):
             return super().forward(*others)
-
-
-class Words(nn.Module):
-    """Ids of tokens to their embeddings: (batch, seq) to (batch, seq, hidden)."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.table = model.get_input_embeddings()
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        """Return the embeddings of ids."""
-        embeddings: Tensor = self.table(input_ids)
-        return embeddings
 
 
 def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
@@ -333,7 +321,7 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
     is_picture = ids == places.token
     with torch.no_grad():
         rows, *layers = Tower(model, own.sense, list(own.ports))(*own.pictures.values())
-        embeddings = Words(model)(ids)
+        embeddings = words_of(model)(ids)
         embeddings[is_picture] = rows
         place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, own.pictures)
         of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
