@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers.model_folders import GROUPED, MODELS, PICTURES, SMALL, SQUARE, TALKS, TOWER, Small, _sections
+from helpers.model_folders import GROUPED, MODELS, PICTURES, READ, SMALL, SQUARE, TALKS, TOWER, Small, _sections
 from helpers.shared import Once
 
 IMAGE, VIDEO, START, END = 5, 6, 7, 8
@@ -63,6 +63,29 @@ OTHERS = (
             "text_config": {**GROUPED, **_sections(1, 1, 2)},
             "vision_config": {**PICTURES, "spatial_merge_size": 2},
         },
+    ),
+    Small(
+        "Florence-2",
+        "florence2",
+        TALKS,
+        {
+            "text_config": {**READ, "tie_word_embeddings": False, "model_type": "bart"},
+            "tie_word_embeddings": False,
+            "vision_config": {
+                "depths": [1, 1],
+                "patch_size": [3, 3],
+                "patch_stride": [2, 2],
+                "patch_padding": [1, 1],
+                "patch_prenorm": [False, True],
+                "embed_dim": [8, 16],
+                "num_heads": [2, 2],
+                "num_groups": [2, 2],
+                "window_size": 3,
+                "projection_dim": 16,
+            },
+        },
+        processor={"size": {"height": 16, "width": 16}},
+        seed=142,
     ),
     Small(
         "BLIP-2",

@@ -247,8 +247,10 @@ class ModelFolder(Checkpoint):
             return ()
         if self.task.sense:
             # a table of words has no linear layer
-            return replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None)
-        return (replace(self, part=ENCODER_FILE),) if self.task.encoder else ()
+            seen = replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None)
+        else:
+            seen = ()
+        return (*seen, replace(self, part=ENCODER_FILE)) if self.task.encoder else seen
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
         """Return how the model counts the positions of images and videos, and its own function; None if it has no such.
@@ -336,7 +338,7 @@ class ModelFolder(Checkpoint):
             tasks = (one.name for one in all_tasks() if one.sense and set(one.sense.parts) & set(self.config))
             advice = next((f"; --task {name} takes them" for name in tasks), "")
             notes.append(f"the graph reads text alone{several}: images and sounds are left out{advice}")
-        if self.part and sense:
+        if sense and self.part in (sense.file, WORDS_FILE):
             return self._part_of_scene(model, sense, notes, own)
         if self.part:
             encoder = model.get_encoder()
@@ -477,7 +479,7 @@ class ModelFolder(Checkpoint):
                 memory, lines = call_with_states(model, list(filled), layers, cache)
             notes = [*notes, *lines]
         added: dict[str, str] = {}
-        if sense:
+        if sense and not two:
             added = dict.fromkeys(layer_features(whole, sense, self._picture_ports(whole, sense)), filled[EMBEDDINGS])
         module = (
             DecoderOfEncoder(model, list(filled))
@@ -541,7 +543,8 @@ def _exact(model: nn.Module) -> str:
 
 def _begin(model: Any) -> int:
     """Return the token with which a decoder begins; where none is said, that which begins a text, as in `generate`."""
-    names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
+    names = ("decoder_start_token_id", "bos_token_id")
+    configs = (model.generation_config, model.config, model.config.get_text_config(decoder=True))
     said = [getattr(config, name, None) for name in names for config in configs]
     return next((token for token in said if isinstance(token, int)), 0)
 

@@ -22,7 +22,7 @@ from posenc_models.vision.towers import sounds_in_blocks, traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, positions_of_token
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, WRITES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
 from posenc_models.whole.words import words_of
 
@@ -303,7 +303,8 @@ def own_answer(model: Any, sense: Sense, ports: Mapping[str, str]) -> OwnAnswer:
             ids = torch.tensor([[*_text(model, places), *[places.token] * len(rows), *_text(model, places)]])
             types = {MODAL_TYPES: (ids == places.token).long() * (sense is SIGHT), TYPES: _types(ids, places)}
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
-            logits = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
+            given |= {name: one for name, one in types.items() if name in takes} | _written(model, places)
+            logits = model(**given).logits
     except Exception as error:  # a model of a stranger's config raises what comes
         raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
     return OwnAnswer(sense, ports, pictures, ids, logits)
@@ -331,8 +332,22 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
         added = [torch.zeros_like(embeddings) for _ in layers]
         for one, vectors in zip(added, layers, strict=True):
             one[is_picture] = vectors
+        if written := _written(model, places):
+            del of_decoder["position_ids"]
+            return _check_logits(model, own, writer(**of_decoder, **written).logits)
         decoder = SceneDecoder(writer, list(of_decoder), len(layers) if hasattr(writer.get_decoder(), ADDS) else 0)
         (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
+    _check_logits(model, own, logits)
+
+
+def _written(model: Any, places: PicturePlaces) -> dict[str, Tensor]:
+    """Return a few tokens that a decoder has written behind an encoder; nothing where it has none."""
+    two = getattr(model.config, "is_encoder_decoder", False)
+    return {WRITES: torch.tensor([_text(model, places)])} if two else {}
+
+
+def _check_logits(model: Any, own: OwnAnswer, logits: Tensor) -> None:
+    """Raise ValueError, in one line, where logits are not those that the whole model gave."""
     off = (logits - own.logits).abs().max() / own.logits.abs().max()
     if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
         words = f"its decoder reads more of a {own.sense.picture} than embeddings"

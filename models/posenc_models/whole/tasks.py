@@ -37,8 +37,10 @@ FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
 """What goes into a model that looks at features of a sound as at an image: the one or the other."""
 SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
+EMBEDDINGS = "inputs_embeds"
+"""What a decoder takes in the place of ids."""
 EMBEDDED = {
-    "inputs_embeds": "float32[batch_size, seq, {hidden_size}]",
+    EMBEDDINGS: "float32[batch_size, seq, {hidden_size}]",
     "attention_mask": DECODER["attention_mask"],
     "position_ids": "int64[{sections}batch_size, seq] positions",
     "token_type_ids": "int64[batch_size, seq] < 2",
@@ -90,7 +92,7 @@ SENTENCE_SIMILARITY = "sentence-similarity"
 SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
-WORDS_FILE, EMBEDDINGS = "embed_tokens", "inputs_embeds"
+WORDS_FILE = "embed_tokens"
 """The file of a model that sees or hears, beside its tower and its decoder, that has ids of tokens to embeddings."""
 TYPES = "token_type_ids"
 """The input that tells the tokens of pictures from those of text, or a text from another."""
@@ -243,6 +245,17 @@ _ALL = (
             sense=sense,
         )
         for name, sense in (("image-text-to-text", SIGHT), ("audio-text-to-text", HEARING))
+    ),
+    Task(
+        "image-text-to-text",
+        "AutoModelForMultimodalLM",
+        (CONDITIONAL_GENERATION,),
+        ENCODED,
+        LOGITS,
+        cache=True,
+        encoder={EMBEDDINGS: EMBEDDED[EMBEDDINGS], "attention_mask": TEXT["attention_mask"]},
+        kind="scenes",
+        sense=SIGHT,
     ),
     Task(
         "text2text-generation",

@@ -57,6 +57,8 @@ class OwnWords(nn.Module):
 def words_of(model: Any) -> Words | OwnWords:
     """Return what makes embeddings of ids: the table alone, unless the model's own code gives others for some."""
     table, own = Words(model), OwnWords(model)
+    if getattr(model.config, "is_encoder_decoder", False):  # what its decoder reads is no prompt
+        return table
     ids = torch.tensor([_tried(model.config.to_dict(), table.table.num_embeddings)])
     with torch.no_grad():
         try:
