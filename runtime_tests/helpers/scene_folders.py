@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers.model_folders import GROUPED, MODELS, PICTURES, READ, SMALL, SQUARE, TALKS, TOWER, Small, _sections
+from helpers.model_folders import GROUPED, MODELS, PICTURES, READ, SMALL, SQUARE, T5, TALKS, TOWER, Small, _sections
 from helpers.shared import Once
 
 IMAGE, VIDEO, START, END = 5, 6, 7, 8
@@ -112,8 +112,12 @@ def _seeing(small: Small) -> Small:
 
 
 OF_TEXTS = [small for small in MODELS.values() if "'s text" in small.title]
-SCENES: Mapping[str, Small] = {small.kind: _seeing(small) for small in (*OF_TEXTS, *OTHERS)}
-"""The models, by their types."""
+OF_T5: Mapping[str, Any] = {"text_config": {**T5, "model_type": "t5", "tie_word_embeddings": False}}
+SCENES: Mapping[str, Small] = {
+    **{small.kind: _seeing(small) for small in (*OF_TEXTS, *OTHERS)},
+    "blip-2/t5": _seeing(replace(OTHERS[-1], config={**OTHERS[-1].config, **OF_T5}, seed=40)),
+}
+"""The models, by their types; behind a slash, the type of their text."""
 
 
 def save_scene(kind: str, folder: Path) -> None:

@@ -156,19 +156,18 @@ class LoadedModel:
         """Return the graph with buffers of its own, as each text needs them; all of one that sees or hears."""
         call = Runner(self.call.begin(), self.inputs, ()).run if isinstance(self.call, CachesInPlace) else self.call
         decoder = Callee(call, self.inputs)
-        return decoder if self.scene is None or self.encoder is not None else replace(self.scene, decoder=decoder).callee()
+        return (
+            decoder if self.scene is None or self.encoder is not None else replace(self.scene, decoder=decoder).callee()
+        )
 
     def _pictures(
         self, ids: Array, mask: Array, images: ProcessorOutput | None, sounds: ProcessorOutput | None = None
     ) -> dict[str, Array]:
         """Return what goes into the tower; raise ValueError where the model has none, or where nothing fills places."""
-        sense = None if self.scene is None else self.scene.places.sense
-        if images is not None and sense is not SIGHT:
-            raise ValueError(f"{self.name} sees no pictures: leave images out")
-        if sounds is not None and sense is not HEARING:
-            raise ValueError(f"{self.name} hears no sounds beside text: leave sounds out")
-        if self.scene is None or sense is None:
+        self._check_senses(images, sounds)
+        if self.scene is None:
             return {}
+        sense = self.scene.places.sense
         pictures = images if sense is SIGHT else sounds
         places = int(((ids == self.scene.places.token) & (mask[:, -ids.shape[1] :] != 0)).sum())
         if pictures is None:
@@ -190,6 +189,14 @@ class LoadedModel:
                 expected = ", ".join(map(str, port.axes))
                 raise ValueError(f"{name} must be ({expected}), got the shape {arrays[name].shape}")
         return arrays
+
+    def _check_senses(self, images: ProcessorOutput | None, sounds: ProcessorOutput | None) -> None:
+        """Raise ValueError where the model is given what it does not see, or hear beside text."""
+        sense = None if self.scene is None else self.scene.places.sense
+        if images is not None and sense is not SIGHT:
+            raise ValueError(f"{self.name} sees no pictures: leave images out")
+        if sounds is not None and sense is not HEARING:
+            raise ValueError(f"{self.name} hears no sounds beside text: leave sounds out")
 
     def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:
         """Return the vector of a text, or of each text of a batch, as the pipeline of its folder makes it.
@@ -236,7 +243,7 @@ class LoadedModel:
             ids, mask = padded(prompts, left=False)
             pictures = self._pictures(ids, mask, images, sounds)
             return encoder_states(encoder, {TOKENS: ids, **pictures}, mask), alone
-        self._pictures(np.zeros((1, 0)), np.zeros((1, 0)), images, sounds)
+        self._check_senses(images, sounds)
         features = np.asarray(given, numpy_dtype(floats.dtype))
         alone = features.ndim == len(floats.axes) - 1
         batch = features[None] if alone else features

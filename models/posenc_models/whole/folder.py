@@ -245,12 +245,11 @@ class ModelFolder(Checkpoint):
         """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees or hears."""
         if self.part:
             return ()
+        found = [replace(self, part=ENCODER_FILE)] if self.task.encoder else []
         if self.task.sense:
             # a table of words has no linear layer
-            seen = replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None)
-        else:
-            seen = ()
-        return (*seen, replace(self, part=ENCODER_FILE)) if self.task.encoder else seen
+            found = [replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None), *found]
+        return tuple(found)
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
         """Return how the model counts the positions of images and videos, and its own function; None if it has no such.

@@ -334,9 +334,10 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
             one[is_picture] = vectors
         if written := _written(model, places):
             del of_decoder["position_ids"]
-            return _check_logits(model, own, writer(**of_decoder, **written).logits)
-        decoder = SceneDecoder(writer, list(of_decoder), len(layers) if hasattr(writer.get_decoder(), ADDS) else 0)
-        (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
+            logits = writer(**of_decoder, **written).logits
+        else:
+            decoder = SceneDecoder(writer, list(of_decoder), len(layers) if hasattr(writer.get_decoder(), ADDS) else 0)
+            (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
     _check_logits(model, own, logits)
 
 

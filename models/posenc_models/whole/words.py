@@ -1,4 +1,4 @@
-"""What a model that sees or hears makes of the ids of tokens, before its decoder reads them: as a rule, rows of a table.
+"""What a model that sees or hears makes of ids of tokens, before its decoder reads them: as a rule, rows of a table.
 
 Some put other vectors there for ids that name pictures or sounds, also in a text that they write.
 """
@@ -47,9 +47,7 @@ class OwnWords(nn.Module):
 
         with replaced(library_class(self.model.get_decoder()), "forward", given_back):
             mask = torch.ones_like(input_ids)
-            output = self.model.base_model(
-                input_ids=input_ids, attention_mask=mask, use_cache=False, return_dict=True
-            )
+            output = self.model.base_model(input_ids=input_ids, attention_mask=mask, use_cache=False, return_dict=True)
         embeddings: Tensor = output.last_hidden_state
         return embeddings
 

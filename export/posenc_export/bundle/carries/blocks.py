@@ -1,4 +1,4 @@
-"""Blocks: which places of sounds are there, where so many frames of a sound make a block, and each block some places."""
+"""Blocks: which places of sounds are there, where so many frames make a block, and each block some places."""
 
 import numpy as np
 

@@ -47,7 +47,11 @@ def generations_of(
         return (), _beside_float32(target, options)
     writer = _writer(target, parts)
     rng = np.random.default_rng(options.seed)
-    prompts = _scenes(writer.scene, rng, target.begins) if writer.scene else prompt_batch(_prompts(writer, rng), target.begins)
+    prompts = (
+        _scenes(writer.scene, rng, target.begins)
+        if writer.scene
+        else prompt_batch(_prompts(writer, rng), target.begins)
+    )
     written = recorded(writer, prompts, target.generates, options.validation.progress)
     if options.accuracy_level != 1:
         writer = _writer(
