@@ -102,6 +102,44 @@ OTHERS = (
 """Models whose texts alone are like those of others."""
 
 
+TEXT_ALONE: Mapping[str, Small] = {
+    small.kind: small
+    for small in (
+        Small(
+            "Kosmos-2.5",
+            "kosmos-2.5",
+            TALKS,
+            {
+                "text_config": {
+                    "vocab_size": 32,
+                    "embed_dim": 16,
+                    "layers": 2,
+                    "ffn_dim": 24,
+                    "attention_heads": 2,
+                    "max_position_embeddings": 256,
+                    "pad_token_id": 1,
+                    "bos_token_id": 0,
+                    "eos_token_id": None,
+                },
+                "vision_config": {
+                    "hidden_size": 16,
+                    "patch_embed_hidden_size": 48,
+                    "intermediate_size": 24,
+                    "head_dim": 8,
+                    "num_hidden_layers": 2,
+                    "num_attention_heads": 2,
+                    "max_num_patches": 32,
+                },
+                "latent_query_num": 3,
+                "tie_word_embeddings": False,
+            },
+            seed=2,
+        ),
+    )
+}
+"""Models whose towers are not exported, by their types."""
+
+
 def _seeing(small: Small) -> Small:
     """Return a model whose ids of pictures are words that it has."""
     return replace(
@@ -124,15 +162,16 @@ def save_scene(kind: str, folder: Path) -> None:
     """Write a folder with a small model that sees, its weights at random.
 
     Args:
-        kind: A type of `SCENES`, or a kind of `small_towers.READERS`, whose config says no more than its tower needs.
+        kind: A type of `SCENES` or `TEXT_ALONE`, or a kind of `small_towers.READERS`, whose config says no more than its tower needs.
         folder: Where it is written.
     """
-    if kind in SCENES:
-        SCENES[kind].save(folder)
+    if small := {**SCENES, **TEXT_ALONE}.get(kind):
+        small.save(folder)
         return
-    from helpers.small_towers import READERS, small
+    from helpers.small_towers import READERS
+    from helpers.small_towers import small as small_reader
 
-    model: Any = small(kind.split("/", maxsplit=1)[0], **{**READERS[kind].said, **PLACES})
+    model: Any = small_reader(kind.split("/", maxsplit=1)[0], **{**READERS[kind].said, **PLACES})
     model.generation_config.eos_token_id = None
     model.save_pretrained(folder)
 

@@ -448,6 +448,7 @@ class ModelFolder(Checkpoint):
 
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
+        from posenc_models.whole.first_position import first_position
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
         from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of, text_writer
 
@@ -485,7 +486,7 @@ class ModelFolder(Checkpoint):
             if two
             else SceneDecoder(model, list(filled), len(added), last=self.last_token, memory=memory)
             if added
-            else DecoderCall(model, list(filled), counted, self.last_token, memory)
+            else DecoderCall(model, list(filled), counted, self.last_token, memory, first_position(model))
         )
         ports = {**filled, **added, **caches}
         if trial:
