@@ -43,6 +43,11 @@ class Sense:
         """What the tower gives, by the name of transformers.js."""
         return f"{self.modality}_features"
 
+    @property
+    def rows(self) -> str:
+        """What the rows of these are called, as many as prompts have places."""
+        return f"{self.modality}_tokens"
+
 
 SIGHT = Sense("image", "picture", "images", "vision_encoder", ("vision_config",))
 HEARING = Sense("audio", "sound", "sounds", "audio_encoder", ("audio_config", "encoder_config"))

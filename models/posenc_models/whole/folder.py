@@ -94,6 +94,7 @@ class WholeModel:
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
         begins: the tokens with which a decoder begins, where an encoder reads the prompts.
         places: where embeddings of pictures go in a prompt, if the model sees or hears.
+        rows: what the first axis of outputs is called where no input has it.
     """
 
     module: nn.Module
@@ -104,6 +105,7 @@ class WholeModel:
     generates: int = 0
     begins: tuple[int, ...] = ()
     places: PicturePlaces | None = None
+    rows: str = ""
 
 
 @dataclass(frozen=True)
@@ -403,7 +405,8 @@ class ModelFolder(Checkpoint):
         if own is not None:
             check_scene(model, own, self._positions())
         outputs = (sense.features, *layer_features(model, sense, filled))
-        return WholeModel(Tower(model, sense, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
+        tower = Tower(model, sense, list(filled)).eval()
+        return WholeModel(tower, port_lines(filled), outputs, tuple(notes), said, rows=sense.rows)
 
     def _own_answer(self, model: Any, sense: Sense) -> OwnAnswer:
         """Return what the whole model says of a prompt with a picture."""

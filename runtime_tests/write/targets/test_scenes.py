@@ -308,6 +308,14 @@ def test_what_goes_in_is_named_as_loaders_know_it(once: Once) -> None:
     assert words.outputs == ("inputs_embeds",)
 
 
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+def test_rows_of_pictures_are_named(bundle: Path) -> None:
+    """No input has as many: a square of patches makes one."""
+    tower = Bundle.open(bundle).part_with("image_features")
+    assert tower is not None
+    assert [str(port) for port in tower.manifest.outputs] == ["image_features: float32[image_tokens, 32]"]
+
+
 def test_a_tower_whose_patches_have_a_time_too_keeps_its_own_angles(once: Once) -> None:
     """Its module takes any number of axes: with rows and columns alone, ours gave the same numbers."""
     folder = saved_scene(once, "minimax_m3_vl")
