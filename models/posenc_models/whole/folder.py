@@ -489,7 +489,7 @@ class ModelFolder(Checkpoint):
             if two
             else SceneDecoder(model, list(filled), len(added), last=self.last_token, memory=memory)
             if added
-            else DecoderCall(model, list(filled), counted, self.last_token, memory, first_position(model))
+            else DecoderCall(model, list(filled), counted, self.last_token, memory, first=first_position(model))
         )
         ports = {**filled, **added, **caches}
         if trial:

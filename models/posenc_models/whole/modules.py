@@ -75,6 +75,7 @@ class DecoderCall(nn.Module):
         counts: bool = False,
         last: bool = False,
         memory: CallWithStates | None = None,
+        *,
         first: int = 0,
     ) -> None:
         super().__init__()
