@@ -163,8 +163,8 @@ def save_scene(kind: str, folder: Path) -> None:
     """Write a folder with a small model that sees, its weights at random.
 
     Args:
-        kind: A type of `SCENES` or `TEXT_ALONE`, or a kind of `small_towers.READERS`, whose config says no more than its
-            tower needs.
+        kind: A type of `SCENES` or `TEXT_ALONE`, or a kind of `small_towers.READERS`, whose config says no more than
+            its tower needs.
         folder: Where it is written.
     """
     if small := {**SCENES, **TEXT_ALONE}.get(kind):

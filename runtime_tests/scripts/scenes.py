@@ -29,8 +29,10 @@ from helpers.own_generation import own_tokens, pictures_for
 from helpers.scene_folders import SCENES, TASK, TEXT_ALONE, save_scene
 from helpers.sound_folders import HEARING, HEARS
 from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.manifest import Generation
 from posenc_export.common.errors import BadInput, ExportFailed
 from posenc_export.common.markdown import table
+from posenc_export.proof.loaded_model import LoadedModel
 from posenc_models import ModelFolder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
@@ -67,15 +69,16 @@ def measured(name: str, folder: Path) -> tuple[str, ...]:
     pictures = [picture for one in generations[:-1] for seen in one.pictures for picture in seen]
     rows = ", ".join(str(scene.scene.rows_of(picture)) for picture in pictures)
     equal = all(
-        scene.generate(
-            [list(prompt) for prompt in one.prompts],
-            COUNT,
-            **{"sounds" if name in HEARING else "images": pictures_for(scene, one) or None},
-        )
-        == own_tokens(folder / "model", scene, one, COUNT)
+        written(scene, one, hears=name in HEARING) == own_tokens(folder / "model", scene, one, COUNT)
         for one in generations
     )
     return name, inputs, rows, "certified", "equal" if equal else "differ"
+
+
+def written(scene: LoadedModel, one: Generation, *, hears: bool) -> list[list[int]]:
+    """Return what a bundle writes behind recorded prompts."""
+    prompts, given = [list(prompt) for prompt in one.prompts], pictures_for(scene, one) or None
+    return scene.generate(prompts, COUNT, sounds=given) if hears else scene.generate(prompts, COUNT, images=given)
 
 
 def main() -> None:
