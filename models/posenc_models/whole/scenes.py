@@ -22,7 +22,7 @@ from posenc_models.vision.towers import sounds_in_blocks, traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, WRITES, positions_of_token
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, SECTIONS, TYPES, WRITES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
 from posenc_models.whole.words import words_of
 
@@ -41,6 +41,8 @@ LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
 CACHE = "past_key_values"
 """What `forward` calls the cache that it takes."""
+COUNTS_PICTURES = "get_rope_index"
+"""The method of transformers that counts positions over pictures."""
 TEXT_ALONE = "; --task text-generation writes its text alone"
 """What is said last of a model that is not exported with its pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
@@ -151,25 +153,29 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
     needed = required | _taken_by_tower(model, sense) | (set(takes) if sense is HEARING else set())
     if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
         raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
-    reasons = []
+    reasons, lacking = list[str](), list[str]()
     # first what has all that is needed, and little else
     fitting = [ports for ports in OF_SENSES[sense] if required <= set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
         except ValueError as error:
-            reasons.append(str(error).partition(": ")[2])
+            lacking.append(str(error).partition(": ")[2])
             continue
         try:
             rows_of_small(model, sense, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
             reasons.append(failure_line(model, error, list(ports), cached=False).partition(": ")[2])
             continue
+        if not _takes_steps(model, sense, filled):
+            reasons.append("its tower takes one time step of a picture, and graphs here take any number of them")
+            continue
         if sense is HEARING and _reads_lists(model, sense, filled):
             reasons.append("its tower reads lengths of sounds into a list, and a graph has no lists")
             continue
         return filled
-    raise _refused(model, sense, next(iter(reasons), f"its {sense.method} takes {', '.join(takes)}"))
+    # a tower that was called says more than a config that says no size
+    raise _refused(model, sense, next(iter((*reasons, *lacking)), f"its {sense.method} takes {', '.join(takes)}"))
 
 
 def _refused(model: Any, sense: Sense, why: str) -> ValueError:
@@ -222,6 +228,21 @@ def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[T
         pictures = _small_pictures(ports, next(model.parameters()).dtype).values()
         rows: tuple[Tensor, ...] = Tower(model, sense, list(ports))(*pictures)
     return rows
+
+
+def _takes_steps(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
+    """Return whether a tower takes pictures of two time steps, as a graph of grids does; True if it takes no grids."""
+    pictures = _small_pictures(ports, next(model.parameters()).dtype)
+    grids = [name for name, text in ports.items() if (found := GRIDS.search(text)) and found[1] == "grids"]
+    for name in grids:
+        pictures[name][:, 0] = 2
+    twice = {name: one if name in grids else torch.cat([one, one]) for name, one in pictures.items()}
+    try:
+        with torch.no_grad():
+            Tower(model, sense, list(ports))(*twice.values())
+    except Exception:  # a stranger's code, which took one step
+        return not grids
+    return True
 
 
 def _reads_lists(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
@@ -351,6 +372,11 @@ def _check_logits(model: Any, own: OwnAnswer, logits: Tensor) -> None:
     """Raise ValueError, in one line, where logits are not those that the whole model gave."""
     off = (logits - own.logits).abs().max() / own.logits.abs().max()
     if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
+        if hasattr(model.base_model, COUNTS_PICTURES) and positions_of_token(model.config.to_dict()) == 1:
+            why = (
+                f"its {COUNTS_PICTURES} gives a token several positions, and its config says no {' or '.join(SECTIONS)}"
+            )
+            raise _refused(model, own.sense, why)
         words = f"its decoder reads more of a {own.sense.picture} than embeddings"
         raise _refused(model, own.sense, f"{words} (logits are off by {off:.1e} of the largest)")
 

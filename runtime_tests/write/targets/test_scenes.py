@@ -233,6 +233,25 @@ def test_a_tower_refuses_a_grid_that_the_pixels_do_not_fill(bundle: Path, grid: 
         model.scene.tower.call(pictures | {"image_grid_thw": np.array([grid])})
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (
+            "qwen3_vl_moe",
+            "its get_rope_index gives a token several positions, and its config says no mrope_section or xdrope_section",
+        ),
+        (
+            "ernie4_5_vl_moe",
+            "its tower takes one time step of a picture, and graphs here take any number of them",
+        ),
+    ],
+)
+def test_what_a_model_lacks_is_said(once: Once, cli: Cli, tmp_path: Path, kind: str, words: str) -> None:
+    result = cli("export", "--model", saved_scene(once, kind), "--task", TASK, "-o", tmp_path / "b")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert f"is not exported with its images: {words}; --task text-generation writes its text alone" in result.output
+
+
 @pytest.mark.parametrize("kind", LEFT_OUT)
 def test_a_tower_that_is_not_called_is_refused(once: Once, cli: Cli, tmp_path: Path, kind: str) -> None:
     result = cli("export", "--model", saved_scene(once, kind), "--task", TASK, "-o", tmp_path / "b")
