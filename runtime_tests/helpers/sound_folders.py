@@ -74,6 +74,22 @@ HEARING: Mapping[str, Small] = {
             },
         ),
         Small(
+            "Qwen3-ASR",
+            "qwen3_asr",
+            MULTIMODAL,
+            {
+                "text_config": {**GROUPED, "model_type": "qwen3"},
+                "audio_config": {
+                    **OF_QWEN,
+                    "downsample_hidden_size": 8,
+                    "output_dim": 16,
+                    "max_source_positions": 100,
+                    "n_window_infer": 200,
+                },
+                "audio_token_id": SOUND,
+            },
+        ),
+        Small(
             "Granite Speech",
             "granite_speech",
             MULTIMODAL,
@@ -95,21 +111,6 @@ HEARING: Mapping[str, Small] = {
 TEXT_ALONE: Mapping[str, Small] = {
     small.kind: small
     for small in (
-        Small(
-            "Qwen3-ASR",
-            "qwen3_asr",
-            MULTIMODAL,
-            {
-                "text_config": {**GROUPED, "model_type": "qwen3"},
-                "audio_config": {
-                    **OF_QWEN,
-                    "downsample_hidden_size": 8,
-                    "output_dim": 16,
-                    "max_source_positions": 100,
-                },
-                "audio_token_id": SOUND,
-            },
-        ),
         Small(
             "Music Flamingo",
             "musicflamingo",

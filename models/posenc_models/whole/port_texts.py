@@ -98,12 +98,15 @@ def numbers_of_patches(config: Any) -> dict[str, int]:
 def numbers_of_sounds(config: Any) -> dict[str, int]:
     """Return what texts of ports say of the spectra of sounds, if a config is of them among others: bins and frames.
 
-    Where a block of frames makes several places, and not two frames one, there is no largest number of frames.
+    Where frames are read in chunks, or a block of them makes several places, there is no largest number of them.
     """
     audio = next((part for key in HEARING.parts if (part := getattr(config, key, None)) is not None), None)
     bins, places = (
         next((size for key in keys if isinstance(size := getattr(audio, key, None), int)), None) for keys in OF_SOUNDS
     )
+    chunk = getattr(audio, "n_window", None)
+    if bins is not None and isinstance(chunk, int):
+        return {"num_mel_bins": bins, "chunk": 2 * chunk}
     window, rate = (getattr(config, key, None) for key in ("window_size", "downsample_rate"))
     if bins is not None and isinstance(window, int) and isinstance(rate, int):
         return {"num_mel_bins": bins, "window": window, "queries": window // rate}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc.libraries import library_class, replaced
 from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
-from posenc_models.vision.towers import sounds_in_blocks, traceable_towers
+from posenc_models.vision.towers import sounds_in_blocks, sounds_in_windows, traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
@@ -67,7 +67,7 @@ class Tower(nn.Module):
         own, given = _methods(self.model, self.sense), dict(zip(self.inputs, tensors, strict=True))
         features = own[0] if own else inner_features(self.model, places_of(self.model, self.sense).token)
         present = [given.pop(name) for name in _masks_of_rows(self.model, self.sense) if name in given]
-        with traceable_towers(), sounds_in_blocks(self.model):
+        with traceable_towers(), sounds_in_blocks(self.model), sounds_in_windows(self.model):
             found = features(**given, return_dict=True)
         rows = _rows_present(found.pooler_output, present[0]) if present else found.pooler_output
         return tuple(map(_in_a_row, (rows, *(getattr(found, LAYERS_OF, None) or ()))))

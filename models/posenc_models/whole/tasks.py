@@ -71,6 +71,10 @@ SPECTRA_OF_SCENES: tuple[Mapping[str, str], ...] = (
     {**SPECTRUM, "feature_attention_mask": "int64[sounds:batch, {frames}] mask"},
     SPECTRUM,
     {
+        "input_features": "float32[sounds:batch, {num_mel_bins}, frames:batch % {chunk}]",
+        "input_features_mask": "int64[sounds:batch, frames:batch % {chunk}] mask",
+    },
+    {
         "input_features": "float32[sounds:batch, frames, {num_mel_bins}]",
         "input_features_mask": "bool[sounds:batch, rows % {queries}] blocks of frames % {window}",
     },
