@@ -88,6 +88,7 @@ HEARING: Mapping[str, Small] = {
                 },
                 "audio_token_id": SOUND,
             },
+            seed=18,
         ),
         Small(
             "Granite Speech",

@@ -238,7 +238,8 @@ def test_a_tower_refuses_a_grid_that_the_pixels_do_not_fill(bundle: Path, grid: 
     [
         (
             "qwen3_vl_moe",
-            "its get_rope_index gives a token several positions, and its config says no mrope_section or xdrope_section",
+            "its get_rope_index gives a token several positions, and its config says no mrope_section or "
+            "xdrope_section",
         ),
         (
             "ernie4_5_vl_moe",

@@ -31,7 +31,7 @@ def sounds_in_windows(model: nn.Module) -> Iterator[None]:
         yield
         return
     windows = _Windows(getattr(file, ROWS))
-    functions = {WINDOWS: windows.parts, LONGEST: lambda *_, **__: None}
+    functions: dict[str, Callable[..., Any]] = {WINDOWS: windows.parts, LONGEST: lambda *_, **__: None}
     with (
         replaced_in_files(model, functions),
         replaced(torch.Tensor, "nonzero", lambda _: windows.present()),
@@ -52,7 +52,7 @@ class _Windows:
         self.index: Tensor | None = None
 
     def parts(
-        self, chunk_lengths: Tensor, feature_lens: Tensor, n_window_infer: int, n_window: int, **_: Any
+        self, chunk_lengths: Tensor, feature_lens: Tensor, n_window_infer: int, n_window: int, **__: Any
     ) -> Segments:
         """Return the windows in which rows attend, as parts of the rows of all sounds."""
         steps = 2 * n_window
