@@ -180,7 +180,8 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
 
 def _refused(model: Any, sense: Sense, why: str) -> ValueError:
     """Return the error, in one line, of a model that is not exported with its pictures."""
-    return ValueError(f"{type(model).__name__} is not exported with its {sense.argument}: {why}{TEXT_ALONE}")
+    alone = "" if getattr(model.config, "is_encoder_decoder", False) else TEXT_ALONE
+    return ValueError(f"{type(model).__name__} is not exported with its {sense.argument}: {why}{alone}")
 
 
 def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:

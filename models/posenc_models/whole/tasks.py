@@ -107,8 +107,10 @@ POSITIONS_FILE = "positions"
 SECTIONS = ("mrope_section", "xdrope_section")
 """Keys of how many pairs each of a token's positions rotates."""
 Kind = Literal["text", "images", "features", "sounds", "pairs", "scenes"]
-PARTS = ("text_config", *SIGHT.parts, *HEARING.parts)
+PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
+OF_TOWERS = (*SIGHT.parts, *HEARING.parts)
+"""Keys of configs of what looks or listens, where there is a text beside."""
 IMAGE_CLASSIFICATION, SEGMENTATION = "ForImageClassification", "ForSemanticSegmentation"
 SEEN = (IMAGE_CLASSIFICATION, SEGMENTATION)
 """How the names of classes end that look at images, whatever else their configs say."""
@@ -169,7 +171,8 @@ class Task:
 def _kind_of(config: Mapping[str, Any]) -> Kind:
     """Return what a model with this config looks at first."""
     parts = {key for key in PARTS if isinstance(config.get(key), dict)}
-    if "text_config" in parts and len(parts) > 1 and architecture_of(config).endswith(CONDITIONAL_GENERATION):
+    towers = {key for key in OF_TOWERS if isinstance(config.get(key), dict)}
+    if "text_config" in parts and towers and architecture_of(config).endswith(CONDITIONAL_GENERATION):
         return "scenes"
     if "vision_config" in parts and positions_of_token(config) > 1:
         return "scenes"
