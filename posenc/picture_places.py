@@ -19,14 +19,14 @@ class Sense:
         picture: What one is called.
         argument: What several are called, and the argument that takes them.
         file: What the tower's file is called by transformers.js, without its ending.
-        part: The key of a config that is that of the tower.
+        parts: The keys of configs, one of which is that of the tower.
     """
 
     modality: Literal["image", "audio"]
     picture: str
     argument: str
     file: str
-    part: str
+    parts: tuple[str, ...]
 
     @property
     def method(self) -> str:
@@ -43,9 +43,14 @@ class Sense:
         """What the tower gives, by the name of transformers.js."""
         return f"{self.modality}_features"
 
+    @property
+    def rows(self) -> str:
+        """What the rows of these are called, as many as prompts have places."""
+        return f"{self.modality}_tokens"
 
-SIGHT = Sense("image", "picture", "images", "vision_encoder", "vision_config")
-HEARING = Sense("audio", "sound", "sounds", "audio_encoder", "audio_config")
+
+SIGHT = Sense("image", "picture", "images", "vision_encoder", ("vision_config",))
+HEARING = Sense("audio", "sound", "sounds", "audio_encoder", ("audio_config", "encoder_config"))
 SENSES = {sense.modality: sense for sense in (SIGHT, HEARING)}
 
 

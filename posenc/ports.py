@@ -228,6 +228,20 @@ class Frames:
     multiple: int = 1
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Which places of sounds are there, along the last axis: 1, or 0 behind the end of a sound.
+
+    Args:
+        of: The axis of frames, of which each block makes as many places as the last axis is a multiple of.
+        multiple: How many frames a block has; the last one of a sound may have fewer.
+
+    """
+
+    of: str
+    multiple: int = 1
+
+
 PromptPart = Literal["ids", "mask", "deltas", "images", "videos", "seconds"]
 
 
@@ -264,7 +278,9 @@ class Prompt:
     by_frame: bool
 
 
-Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Boxes | Size | Extents | Grids | Frames | Prompt"
+Carries: TypeAlias = (
+    "Values | Positions | Start | Mask | Indices | Boxes | Size | Extents | Grids | Frames | Blocks | Prompt"
+)
 ANYTHING = Values()
 
 

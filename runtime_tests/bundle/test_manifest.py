@@ -66,7 +66,7 @@ DAMAGED: list[tuple[Change, str]] = [
     (put("seq*2", "outputs", 0, "axes", 1, "name"), "in outputs one of products as 5+height*width, or empty, got"),
     (put("time", "inputs", 0, "axes", 1, "kind"), "inputs[0].axes[1].kind must be 'batch', 'heads'"),
     (put(0, "inputs", 0, "axes", 1, "multiple"), "inputs[0].axes[1].multiple must be a whole number of at least 1"),
-    (put("magic", "inputs", 0, "carries", "what"), "inputs[0].carries must be 'boxes'"),
+    (put("magic", "inputs", 0, "carries", "what"), "inputs[0].carries must be 'blocks', 'boxes'"),
     (put("x", "inputs", 0, "carries", "low"), "inputs[0].carries.low must be a finite number, or null, got 'x'"),
     (put({"what": "values", "low": 5, "high": 2}, "inputs", 0, "carries"), "must be a range that float32 holds"),
     (put({"what": "size", "of": "no"}, "inputs", 1, "carries"), "must name a dynamic axis of an input, got 'no'"),

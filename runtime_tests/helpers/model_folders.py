@@ -44,6 +44,7 @@ class Small:
         auto: the class of transformers that makes it.
         config: what its config says.
         added: what its config.json says beside that.
+        processor: what its preprocessor_config.json says; nothing for no such file.
         weights: whether the folder has any.
         seed: of the weights: one at which a decoder writes many different tokens.
     """
@@ -53,6 +54,7 @@ class Small:
     auto: str = CAUSAL
     config: Mapping[str, Any] = field(default_factory=dict)
     added: Mapping[str, Any] = field(default_factory=dict)
+    processor: Mapping[str, Any] = field(default_factory=dict)
     weights: bool = True
     seed: int = 1
 
@@ -79,6 +81,8 @@ class Small:
         if self.added:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             (folder / "config.json").write_text(json.dumps({**config, **self.added}), encoding="utf-8")
+        if self.processor:
+            (folder / "preprocessor_config.json").write_text(json.dumps(self.processor), encoding="utf-8")
         if not self.weights:
             (folder / "model.safetensors").unlink()
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.model_folders import GROUPED, SEQ2SEQ, Small
+from helpers.model_folders import GROUPED, SEQ2SEQ, SQUARE, Small
+from helpers.scene_folders import QUERIES
 from helpers.shared import Once
 
 SOUND = 5
@@ -26,6 +27,15 @@ OF_QWEN: Mapping[str, Any] = {
     "encoder_layers": 2,
     "encoder_attention_heads": 2,
     "max_source_positions": 16,
+}
+OF_BLOCKS: Mapping[str, Any] = {
+    "hidden_dim": 16,
+    "num_layers": 2,
+    "num_heads": 2,
+    "output_dim": 12,
+    "context_size": 10,
+    "max_pos_emb": 12,
+    "conv_kernel_size": 5,
 }
 HEARING: Mapping[str, Small] = {
     small.kind: small
@@ -63,13 +73,6 @@ HEARING: Mapping[str, Small] = {
                 "audio_token_id": SOUND,
             },
         ),
-    )
-}
-"""The models, by their types: sounds of one length, and sounds whose masks say which frames are there."""
-
-TEXT_ALONE: Mapping[str, Small] = {
-    small.kind: small
-    for small in (
         Small(
             "Qwen3-ASR",
             "qwen3_asr",
@@ -81,10 +84,34 @@ TEXT_ALONE: Mapping[str, Small] = {
                     "downsample_hidden_size": 8,
                     "output_dim": 16,
                     "max_source_positions": 100,
+                    "n_window_infer": 200,
                 },
                 "audio_token_id": SOUND,
             },
+            seed=18,
         ),
+        Small(
+            "Granite Speech",
+            "granite_speech",
+            MULTIMODAL,
+            {
+                "text_config": {**SQUARE, "model_type": "granite"},
+                "encoder_config": {**OF_BLOCKS, "input_dim": 8},
+                "projector_config": {**QUERIES, "encoder_hidden_size": 16, "model_type": "blip_2_qformer"},
+                "downsample_rate": 3,
+                "window_size": 6,
+                "has_lora_adapter": False,
+                "tie_word_embeddings": False,
+                "audio_token_index": SOUND,
+            },
+        ),
+    )
+}
+"""The models, by their types: sounds of one length, sounds whose masks say which frames are there, and blocks."""
+
+TEXT_ALONE: Mapping[str, Small] = {
+    small.kind: small
+    for small in (
         Small(
             "Music Flamingo",
             "musicflamingo",

@@ -200,6 +200,6 @@ def test_every_input_that_is_shown_is_read() -> None:
     text = (ROOT / "docs" / "how-to" / "your-own-module.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| `'(.*?)'` \|", text, flags=re.MULTILINE)
     assert len(shown) >= 10
-    beside = "x: float32[batch, seq, patches, height, width]"
+    beside = "x: float32[batch, seq, patches, height, width, frames]"
     for one in shown:
         parse_ports((one, beside) if " of " in one else (one,))

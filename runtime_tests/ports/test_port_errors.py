@@ -42,7 +42,7 @@ BAD: list[tuple[str, int, str]] = [
     (
         "x: float32[batch] junk",
         18,
-        "nothing more, or one of additive, boxes, extents, frames, grids, in, indices, mask, positions, size, start, ",
+        "nothing more, or one of additive, blocks, boxes, extents, frames, grids, in, indices, mask, positions, size, ",
     ),
     ("x: float32[batch] ;", 18, "nothing more"),
     ("m: float32[seq, seq] additive", 29, "'mask' after additive"),
@@ -56,6 +56,8 @@ BAD: list[tuple[str, int, str]] = [
     ("g: int64[n, 3] grids of n %", 27, "a number above 0"),
     ("s: int64[n, 2] frames of n", 26, "'*' and another axis"),
     ("s: int64[n, 3] frames of n*n", 8, "[pictures, 2], the height and the width of each picture"),
+    ("m: bool[n] blocks of n", 7, "[sounds, places], as many places as the blocks of the longest sound make"),
+    ("m: float32[n, k] blocks of n", 17, "no blocks: only of bool, int64 or int32"),
     ("x: int64[batch] values values", 23, "nothing more"),
     ("x: int64[batch] mask < 5", 21, "nothing more"),
     ("x: float32[batch] < 5", 18, "no bound"),

@@ -6,6 +6,7 @@ from posenc.ports import (
     BATCH,
     SEQ,
     Axis,
+    Blocks,
     Boxes,
     Extents,
     Frames,
@@ -72,6 +73,9 @@ GOOD: dict[str, Port] = {
     "grids: int64[batch, 3] grids of batch": Port("grids", (BATCH, fixed(3)), "int64", Grids("batch")),
     "sizes: int64[batch, 2] frames of batch*batch % 14": Port(
         "sizes", (BATCH, fixed(2)), "int64", Frames("batch", "batch", 14)
+    ),
+    "m: bool[batch, rows % 3] blocks of batch % 15": Port(
+        "m", (BATCH, Axis("rows", "length", multiple=3)), "bool", Blocks("batch", 15)
     ),
     "image: float32[batch, 3, height % 14, width%14]": Port(
         "image",

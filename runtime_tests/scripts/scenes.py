@@ -1,11 +1,11 @@
-"""Which models that see are certified, and write the tokens of their own `generate`: run by hand.
+"""Which models that see or hear are certified, and write the tokens of their own `generate`: run by hand.
 
 python runtime_tests/scripts/scenes.py                prints a line for each kind of model
 python runtime_tests/scripts/scenes.py gemma3 llava   for these alone
 python runtime_tests/scripts/scenes.py --write        puts the table into docs/reference/measured/models.md
 
-Each is made small and with random weights, exported with a quick proof, loaded, and asked to write behind its pictures.
-It takes a quarter of an hour.
+Each is made small and with random weights, exported with a quick proof, loaded, and asked to write behind its pictures
+or sounds. It takes half an hour.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import posenc_export
 from helpers.made_parts import put_part
 from helpers.own_generation import own_tokens, pictures_for
-from helpers.scene_folders import SCENES, TASK, save_scene
+from helpers.scene_folders import SCENES, TASK, TEXT_ALONE, save_scene
+from helpers.sound_folders import HEARING, HEARS
 from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.manifest import Generation
 from posenc_export.common.errors import BadInput, ExportFailed
 from posenc_export.common.markdown import table
+from posenc_export.proof.loaded_model import LoadedModel
 from posenc_models import ModelFolder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measured" / "models.md"
-HEAD = ("model type", "what goes into its tower", "rows of a picture", "verdict", "tokens")
+HEAD = ("model type", "what goes into its tower", "rows of a picture or sound", "verdict", "tokens")
 OTHERS = (
     *("llava/pixtral", "lighton_ocr", "idefics2", "llava_next_video", "vipllava", "aya_vision", "cohere2_vision"),
     *("got_ocr2", "qianfan_ocr", "exaone4_5", "cosmos3_edge", "minimax_m3_vl"),
@@ -45,9 +48,12 @@ COUNT = 20
 
 def measured(name: str, folder: Path) -> tuple[str, ...]:
     """Return the row of a kind of model."""
-    save_scene(name, folder / "model")
+    if name in HEARING:
+        HEARING[name].save(folder / "model")
+    else:
+        save_scene(name, folder / "model")
     try:
-        loaded = ModelFolder.load(folder / "model", TASK)
+        loaded = ModelFolder.load(folder / "model", HEARS if name in HEARING else TASK)
         result = posenc_export.export(
             loaded, to=folder / "bundle", formats=("onnx",), runtimes=("ort-cpu",), proof="quick"
         )
@@ -63,11 +69,16 @@ def measured(name: str, folder: Path) -> tuple[str, ...]:
     pictures = [picture for one in generations[:-1] for seen in one.pictures for picture in seen]
     rows = ", ".join(str(scene.scene.rows_of(picture)) for picture in pictures)
     equal = all(
-        scene.generate([list(prompt) for prompt in one.prompts], COUNT, images=pictures_for(scene, one) or None)
-        == own_tokens(folder / "model", scene, one, COUNT)
+        written(scene, one, hears=name in HEARING) == own_tokens(folder / "model", scene, one, COUNT)
         for one in generations
     )
     return name, inputs, rows, "certified", "equal" if equal else "differ"
+
+
+def written(scene: LoadedModel, one: Generation, *, hears: bool) -> list[list[int]]:
+    """Return what a bundle writes behind recorded prompts."""
+    prompts, given = [list(prompt) for prompt in one.prompts], pictures_for(scene, one) or None
+    return scene.generate(prompts, COUNT, sounds=given) if hears else scene.generate(prompts, COUNT, images=given)
 
 
 def main() -> None:
@@ -78,7 +89,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     rows = []
-    for name in options.kinds or (*SCENES, *OTHERS):
+    for name in options.kinds or (*SCENES, *OTHERS, *HEARING, *TEXT_ALONE):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 rows.append(measured(name, Path(folder)))
@@ -89,7 +100,7 @@ def main() -> None:
     text = (
         f"Measured on {datetime.date.today().isoformat()} with transformers {version('transformers')}, torch "
         f"{version('torch')}, onnxruntime {onnxruntime.__version__}: of {len(rows)} kinds of models, {right} are "
-        f"certified with their pictures, and write the tokens of `generate`.\n\n{table(HEAD, rows)}\n"
+        f"certified with their pictures or sounds, and write the tokens of `generate`.\n\n{table(HEAD, rows)}\n"
     )
     print(text)
     if options.write:

@@ -38,7 +38,7 @@ class TokenWriter:
     Args:
         decoder: gives logits, keys and values.
         encoder: reads the prompts, where the decoder does not.
-        scene: the graphs of a model that sees, which are called as one decoder.
+        scene: the graphs of a model that sees, which are called as one: as the decoder, or as the encoder.
     """
 
     decoder: Callee
@@ -64,6 +64,9 @@ def token_writer(
             f"a graph is missing: a model that takes {places.sense.argument} has one that gives {EMBEDDINGS}, and one "
             f"that gives {places.sense.features}"
         )
+    if (encoder := part(ENCODED)) is not None:
+        scene = SceneGraphs(encoder, words, tower, places)
+        return TokenWriter(decoder, scene.callee(), scene)
     scene = SceneGraphs(decoder, words, tower, places, part(POSITIONS))
     return TokenWriter(scene.callee(), None, scene)
 
@@ -245,11 +248,15 @@ def steps_from(decoder: Callee, first: FirstCall, rows: Sequence[Sequence[int]],
 
 
 def _first_call(writer: TokenWriter, generation: Generation) -> FirstCall:
+    tower = () if writer.scene is None else writer.scene.tower.inputs
+    pictures = pictures_of(tower, list(chain.from_iterable(generation.pictures)))
     if writer.encoder is None:
-        tower = () if writer.scene is None else writer.scene.tower.inputs
-        pictures = pictures_of(tower, list(chain.from_iterable(generation.pictures)))
         return FirstCall(*padded(generation.prompts, left=True), pictures=pictures)
-    return first_call_behind(_encoded(writer.encoder, generation.prompts), generation.begins)
+    if writer.scene is None:
+        return first_call_behind(_encoded(writer.encoder, generation.prompts), generation.begins)
+    ids, mask = padded(generation.prompts, left=False)
+    states = encoder_states(writer.encoder, {"input_ids": ids, **pictures}, mask)
+    return first_call_behind(states, generation.begins)
 
 
 def first_call_behind(states: Mapping[str, Array], begins: Sequence[int]) -> FirstCall:

@@ -129,7 +129,7 @@ class LoadedModel:
             tokens, mask = padded(prompts, left=True)
             first = FirstCall(tokens, mask, pictures=self._pictures(tokens, mask, images, sounds))
         else:
-            states, alone = self._encoded(self.encoder, ids)
+            states, alone = self._encoded(self.encoder, ids, images, sounds)
             first = first_call_behind(states, self.begins)
         rows: list[list[int]] = [[] for _ in first.ids]
         for logits in steps_from(self._callee(), first, rows, max_new_tokens):
@@ -156,19 +156,18 @@ class LoadedModel:
         """Return the graph with buffers of its own, as each text needs them; all of one that sees or hears."""
         call = Runner(self.call.begin(), self.inputs, ()).run if isinstance(self.call, CachesInPlace) else self.call
         decoder = Callee(call, self.inputs)
-        return decoder if self.scene is None else replace(self.scene, decoder=decoder).callee()
+        return (
+            decoder if self.scene is None or self.encoder is not None else replace(self.scene, decoder=decoder).callee()
+        )
 
     def _pictures(
         self, ids: Array, mask: Array, images: ProcessorOutput | None, sounds: ProcessorOutput | None = None
     ) -> dict[str, Array]:
         """Return what goes into the tower; raise ValueError where the model has none, or where nothing fills places."""
-        sense = None if self.scene is None else self.scene.places.sense
-        if images is not None and sense is not SIGHT:
-            raise ValueError(f"{self.name} sees no pictures: leave images out")
-        if sounds is not None and sense is not HEARING:
-            raise ValueError(f"{self.name} hears no sounds beside text: leave sounds out")
-        if self.scene is None or sense is None:
+        self._check_senses(images, sounds)
+        if self.scene is None:
             return {}
+        sense = self.scene.places.sense
         pictures = images if sense is SIGHT else sounds
         places = int(((ids == self.scene.places.token) & (mask[:, -ids.shape[1] :] != 0)).sum())
         if pictures is None:
@@ -187,6 +186,14 @@ class LoadedModel:
         arrays = {name: _array_for(port, given[name]) for name, port in ports.items()}
         check_grids(self.scene.tower.inputs, arrays)
         return arrays
+
+    def _check_senses(self, images: ProcessorOutput | None, sounds: ProcessorOutput | None) -> None:
+        """Raise ValueError where the model is given what it does not see, or hear beside text."""
+        sense = None if self.scene is None else self.scene.places.sense
+        if images is not None and sense is not SIGHT:
+            raise ValueError(f"{self.name} sees no pictures: leave images out")
+        if sounds is not None and sense is not HEARING:
+            raise ValueError(f"{self.name} hears no sounds beside text: leave sounds out")
 
     def encode(self, ids: npt.ArrayLike, attention_mask: npt.ArrayLike | None = None) -> Floats:
         """Return the vector of a text, or of each text of a batch, as the pipeline of its folder makes it.
@@ -219,13 +226,21 @@ class LoadedModel:
         vectors = self.call(feeds)[SENTENCE]
         return vectors[0] if alone else vectors
 
-    def _encoded(self, encoder: Callee, given: npt.ArrayLike) -> tuple[dict[str, Array], bool]:
+    def _encoded(
+        self,
+        encoder: Callee,
+        given: npt.ArrayLike,
+        images: ProcessorOutput | None,
+        sounds: ProcessorOutput | None,
+    ) -> tuple[dict[str, Array], bool]:
         """Return what an encoder makes of prompts, of features or of pixels, and whether one was given alone."""
         floats = next((port for port in encoder.inputs if port.dtype in FLOATS), None)
-        if floats is None:
+        if floats is None or self.scene is not None:
             prompts, alone = self._prompts(given)
             ids, mask = padded(prompts, left=False)
-            return encoder_states(encoder, {TOKENS: ids}, mask), alone
+            pictures = self._pictures(ids, mask, images, sounds)
+            return encoder_states(encoder, {TOKENS: ids, **pictures}, mask), alone
+        self._check_senses(images, sounds)
         features = np.asarray(given, numpy_dtype(floats.dtype))
         alone = features.ndim == len(floats.axes) - 1
         batch = features[None] if alone else features

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
-from posenc.ports import Array, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
+from posenc.ports import Array, Blocks, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
 from posenc_export.bundle.carries.prompt import rule_of_prompt
 from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
@@ -199,8 +199,13 @@ def _sizes_of(tower: Sequence[Port], grid: Sequence[int]) -> Picture:
             return (rows * port.carries.multiple, columns * port.carries.multiple)
         if _holds_sizes(port):
             return (rows * SIDE, columns * SIDE)
+        if isinstance(port.carries, Blocks):
+            # the last block is not full
+            return (columns * port.carries.multiple - 1,)
         if _is_of_frames(port):
-            return (int(port.axes[1].size or 0) * columns // COLUMNS,)
+            # all of a sound, or chunks of which the last is not full
+            size, chunk = port.axes[1].size, port.axes[1].multiple
+            return (size * columns // COLUMNS if size else chunk * columns - chunk // 3,)
     return ()
 
 
@@ -211,16 +216,20 @@ def _holds_sizes(port: Port) -> bool:
 
 def _is_of_frames(port: Port) -> bool:
     """Return whether an input of a tower says which frames of each sound are there."""
-    return isinstance(port.carries, Mask) and port.axes[1].size is not None
+    return isinstance(port.carries, Mask)
 
 
 def _of_pictures(port: Port, pictures: Sequence[Picture], of_grids: bool) -> Array:
     """Return what an input of a tower holds: pixels, sizes, or ones, as a mask without padding."""
     if isinstance(port.carries, Grids) or _holds_sizes(port):
         return np.array([picture[1:] for picture in pictures], np.int64)
+    if isinstance(port.carries, Blocks):
+        blocks = -(-np.array([picture[1:] for picture in pictures], np.int64) // port.carries.multiple)
+        return np.asarray(np.arange(int(blocks.max()) * port.axes[1].multiple) < blocks * port.axes[1].multiple)
     if _is_of_frames(port):
         ends = np.array([picture[1:] for picture in pictures], np.int64)
-        return (np.arange(port.axes[1].size or 0) < ends).astype(np.int64)
+        frames = port.axes[1].size or port.axes[1].allowed(int(ends.max()))
+        return (np.arange(frames) < ends).astype(np.int64)
     if of_grids:
         # each patch is made from the picture's number and its own
         patches = [1009 * seed + patch for seed, *grid in pictures for patch in range(int(np.prod(grid)))]
@@ -230,7 +239,8 @@ def _of_pictures(port: Port, pictures: Sequence[Picture], of_grids: bool) -> Arr
     sides = iter(np.array([picture[1:] for picture in pictures], np.int64).reshape(len(pictures), -1).T)
     free = [[axis.size or axis.least] * len(pictures) if axis.size or axis.least > 1 else next(sides) for axis in axes]
     shapes = np.array(free).T
-    values = np.zeros((len(pictures), *shapes.max(0)), numpy_dtype(port.dtype))
+    frame = [axis.size or axis.allowed(side) for axis, side in zip(axes, shapes.max(0).tolist(), strict=True)]
+    values = np.zeros((len(pictures), *frame), numpy_dtype(port.dtype))
     for (seed, *_), shape, value in zip(pictures, shapes, values, strict=True):
         own = replace(port, axes=(port.axes[along], *map(fixed, map(int, shape))))
         pixels = numbers_from(own, np.array([seed], np.int64)) if port.dtype in FLOATS else np.ones((1, *shape))

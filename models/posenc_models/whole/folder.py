@@ -94,6 +94,7 @@ class WholeModel:
         generates: how many tokens it is to write greedily, as a test; 0 where it has no cache.
         begins: the tokens with which a decoder begins, where an encoder reads the prompts.
         places: where embeddings of pictures go in a prompt, if the model sees or hears.
+        rows: what the first axis of outputs is called where no input has it.
     """
 
     module: nn.Module
@@ -104,6 +105,7 @@ class WholeModel:
     generates: int = 0
     begins: tuple[int, ...] = ()
     places: PicturePlaces | None = None
+    rows: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,10 +247,11 @@ class ModelFolder(Checkpoint):
         """The model's other graphs: the encoder of a decoder, or the tower and the words of one that sees or hears."""
         if self.part:
             return ()
+        found = [replace(self, part=ENCODER_FILE)] if self.task.encoder else []
         if self.task.sense:
             # a table of words has no linear layer
-            return replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None)
-        return (replace(self, part=ENCODER_FILE),) if self.task.encoder else ()
+            found = [replace(self, part=self.task.sense.file), replace(self, part=WORDS_FILE, quantize=None), *found]
+        return tuple(found)
 
     def grid_rule(self) -> tuple[GridRule, OwnPositions] | None:
         """Return how the model counts the positions of images and videos, and its own function; None if it has no such.
@@ -316,6 +319,8 @@ class ModelFolder(Checkpoint):
         if self.sentences is not None and not self.sentences.auto:
             return self._static(self.sentences)
         model, unread = load_checkpoint(self, trial)
+        from posenc_models.whole.scenes import text_writer
+
         if self.quantize is not None:
             round_linear(model, self.quantize)
         # asked before anything else takes the place of its own
@@ -331,10 +336,10 @@ class ModelFolder(Checkpoint):
         if self.task.kind == "scenes" and sense is None:
             count = positions_of_token(config_values(model))
             several = f", whose tokens have {NUMERALS.get(count, count)} positions each" * (count > 1)
-            tasks = (one.name for one in all_tasks() if one.sense is not None and one.sense.part in self.config)
+            tasks = (one.name for one in all_tasks() if one.sense and set(one.sense.parts) & set(self.config))
             advice = next((f"; --task {name} takes them" for name in tasks), "")
             notes.append(f"the graph reads text alone{several}: images and sounds are left out{advice}")
-        if self.part and sense:
+        if sense and self.part in (sense.file, WORDS_FILE):
             return self._part_of_scene(model, sense, notes, own)
         if self.part:
             encoder = model.get_encoder()
@@ -342,7 +347,8 @@ class ModelFolder(Checkpoint):
             return self._encoder(encoder, notes, model, trial=trial)
         if self.task.encoder:
             return self._decoder(model, notes, trial=trial)
-        check_takes(model, self.task.inputs, self.task.name, self.origin == "--task")
+        reads = text_writer(model) if self.task.kind == "scenes" else model
+        check_takes(reads, self.task.inputs, self.task.name, self.origin == "--task")
         is_decoder = self.task.cache
         return self._decoder(model, notes, trial=trial) if is_decoder else self._encoder(model, notes, trial=trial)
 
@@ -389,17 +395,19 @@ class ModelFolder(Checkpoint):
 
     def _part_of_scene(self, model: Any, sense: Sense, notes: Sequence[str], own: OwnAnswer | None) -> WholeModel:
         """Return the tower of a model, or its words; own: what the whole model must say, if it is tried."""
-        from posenc_models.whole.scenes import Tower, Words, check_scene, layer_features
+        from posenc_models.whole.scenes import Tower, check_scene, layer_features
+        from posenc_models.whole.words import words_of
 
         said = config_values(model)
         if self.part == WORDS_FILE:
             ports = {"input_ids": fill_text(TEXT["input_ids"], said, None)}
-            return WholeModel(Words(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
+            return WholeModel(words_of(model).eval(), port_lines(ports), (EMBEDDINGS,), (), said)
         filled = self._picture_ports(model, sense) if own is None else own.ports
         if own is not None:
             check_scene(model, own, self._positions())
         outputs = (sense.features, *layer_features(model, sense, filled))
-        return WholeModel(Tower(model, sense, list(filled)).eval(), port_lines(filled), outputs, tuple(notes), said)
+        tower = Tower(model, sense, list(filled)).eval()
+        return WholeModel(tower, port_lines(filled), outputs, tuple(notes), said, rows=sense.rows)
 
     def _own_answer(self, model: Any, sense: Sense) -> OwnAnswer:
         """Return what the whole model says of a prompt with a picture."""
@@ -444,9 +452,13 @@ class ModelFolder(Checkpoint):
 
     def _decoder(self, model: Any, notes: Sequence[str], *, trial: bool) -> WholeModel:
         """Return a model with a cache: a whole one, or the decoder of one."""
+        from posenc_models.whole.first_position import first_position
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
-        from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of
+        from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of, text_writer
 
+        whole = model
+        if self.task.kind == "scenes":
+            model = text_writer(model)
         said, two, sense = config_values(model), bool(self.task.encoder), self.task.sense
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = fill_ports(model, self.dtype, self.task.inputs, takes)
@@ -471,14 +483,14 @@ class ModelFolder(Checkpoint):
                 memory, lines = call_with_states(model, list(filled), layers, cache)
             notes = [*notes, *lines]
         added: dict[str, str] = {}
-        if sense:
-            added = dict.fromkeys(layer_features(model, sense, self._picture_ports(model, sense)), filled[EMBEDDINGS])
+        if sense and not two:
+            added = dict.fromkeys(layer_features(whole, sense, self._picture_ports(whole, sense)), filled[EMBEDDINGS])
         module = (
             DecoderOfEncoder(model, list(filled))
             if two
             else SceneDecoder(model, list(filled), len(added), last=self.last_token, memory=memory)
             if added
-            else DecoderCall(model, list(filled), counted, self.last_token, memory)
+            else DecoderCall(model, list(filled), counted, self.last_token, memory, first=first_position(model))
         )
         ports = {**filled, **added, **caches}
         if trial:
@@ -494,7 +506,7 @@ class ModelFolder(Checkpoint):
             said,
             max(generates, 0),
             (_begin(model),) if two else (),
-            places_of(model, sense) if sense else None,
+            places_of(whole, sense) if sense else None,
         )
 
 
@@ -535,7 +547,8 @@ def _exact(model: nn.Module) -> str:
 
 def _begin(model: Any) -> int:
     """Return the token with which a decoder begins; where none is said, that which begins a text, as in `generate`."""
-    names, configs = ("decoder_start_token_id", "bos_token_id"), (model.generation_config, model.config)
+    names = ("decoder_start_token_id", "bos_token_id")
+    configs = (model.generation_config, model.config, model.config.get_text_config(decoder=True))
     said = [getattr(config, name, None) for name in names for config in configs]
     return next((token for token in said if isinstance(token, int)), 0)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.libraries import replaced
+from posenc.lookup import inside
 from posenc_models.whole.kernels import masks_as_given
 from posenc_models.whole.tasks import TYPES
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 FIRST = "original_inv_freq"
 """What rotary modules of transformers call their first frequencies, behind the kind of layer if there are several."""
+
+
+BEYOND = 2**31
+"""A position that no table has."""
 
 
 class EncoderCall(nn.Module):
@@ -60,6 +65,7 @@ class DecoderCall(nn.Module):
         counts: whether positions count the tokens that the mask leaves in: without any, it would count the cache's.
         last: whether it gives the logits of the last token alone.
         memory: how a model with states is called; None where each layer remembers keys and values alone.
+        first: the position of a text's first token, as the model counts them; they come counted from 0.
     """
 
     def __init__(
@@ -69,10 +75,12 @@ class DecoderCall(nn.Module):
         counts: bool = False,
         last: bool = False,
         memory: CallWithStates | None = None,
+        *,
+        first: int = 0,
     ) -> None:
         super().__init__()
         self.model, self.inputs, self.counts, self.last = model, tuple(inputs), counts, last
-        self.memory = memory
+        self.memory, self.first = memory, first
         # then the head is not computed for the others
         can_skip = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.skipping = {"logits_to_keep": 1} if last and can_skip else {}
@@ -86,6 +94,9 @@ class DecoderCall(nn.Module):
         if self.counts:
             every = (named["attention_mask"].cumsum(-1) - 1).clamp(min=0)
             named["position_ids"] = every[:, -named["input_ids"].shape[1] :]
+        if self.first and "position_ids" in named:
+            # none below 0 may become one of the table's
+            named["position_ids"] = inside(named["position_ids"], BEYOND) + self.first
         past = tensors[len(self.inputs) :]
         forget_lengths(self.model)
         with heads_shared():

@@ -10,6 +10,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
+from posenc.picture_places import HEARING
 from posenc.spec import TORCH_NAMES, DType
 from posenc_models.whole.contents import PROCESSOR
 from posenc_models.whole.tasks import X_VECTOR, architecture_of, positions_of_token
@@ -95,11 +96,20 @@ def numbers_of_patches(config: Any) -> dict[str, int]:
 
 
 def numbers_of_sounds(config: Any) -> dict[str, int]:
-    """Return what texts of ports say of the spectra of sounds, if a config is of them among others: bins and frames."""
-    audio = getattr(config, "audio_config", None)
+    """Return what texts of ports say of the spectra of sounds, if a config is of them among others: bins and frames.
+
+    Where frames are read in chunks, or a block of them makes several places, there is no largest number of them.
+    """
+    audio = next((part for key in HEARING.parts if (part := getattr(config, key, None)) is not None), None)
     bins, places = (
         next((size for key in keys if isinstance(size := getattr(audio, key, None), int)), None) for keys in OF_SOUNDS
     )
+    chunk = getattr(audio, "n_window", None)
+    if bins is not None and isinstance(chunk, int):
+        return {"num_mel_bins": bins, "chunk": 2 * chunk}
+    window, rate = (getattr(config, key, None) for key in ("window_size", "downsample_rate"))
+    if bins is not None and isinstance(window, int) and isinstance(rate, int):
+        return {"num_mel_bins": bins, "window": window, "queries": window // rate}
     return {} if bins is None or places is None else {"num_mel_bins": bins, "frames": 2 * places}
 
 

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from posenc.libraries import library_class, replaced
 from posenc.picture_places import HEARING, SIGHT, PicturePlaces, Sense
-from posenc_models.vision.towers import traceable_towers
+from posenc_models.vision.towers import sounds_in_blocks, sounds_in_windows, traceable_towers
 from posenc_models.whole.caches import ROUNDINGS
 from posenc_models.whole.inner_features import inner_features
 from posenc_models.whole.modules import DecoderCall
-from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, TYPES, positions_of_token
+from posenc_models.whole.tasks import LAYER_FEATURES, OF_SENSES, SECTIONS, TYPES, WRITES, positions_of_token
 from posenc_models.whole.trials import axes_in, failure_line
+from posenc_models.whole.words import words_of
 
 Positions = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
 LETTERS = 3
@@ -32,9 +33,16 @@ MODAL_TYPES = "mm_token_type_ids"
 """What a model that counts positions of pictures is told their tokens by."""
 # what texts of ports say of sizes
 GRIDS, RANGE = re.compile(r"(grids|frames) of [\w*]+ % (\d+)"), re.compile(r"64\[.*, 2\] in (\d+)\.\.(\d+)")
+BLOCKS = re.compile(r"blocks of (\w+) % (\d+)")
 MULTIPLE, LEAST = re.compile(r"% (\d+)"), re.compile(r">= (\d+)")
+WHOLE = {"int": torch.int64, "bool": torch.bool}
+"""Dtypes of what says where pictures are, by what the texts of ports begin with."""
 LAYERS_OF, ADDS = "deepstack_features", "_deepstack_process"
 """Where transformers has what is added to hidden states behind layers, and the method that adds it."""
+CACHE = "past_key_values"
+"""What `forward` calls the cache that it takes."""
+COUNTS_PICTURES = "get_rope_index"
+"""The method of transformers that counts positions over pictures."""
 TEXT_ALONE = "; --task text-generation writes its text alone"
 """What is said last of a model that is not exported with its pictures."""
 PROCESSED_TYPES = "return_mm_token_type_ids"
@@ -56,17 +64,37 @@ class Tower(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the embeddings of all pictures, then what is added to hidden states behind layers, if anything is."""
-        own = _methods(self.model, self.sense)
+        own, given = _methods(self.model, self.sense), dict(zip(self.inputs, tensors, strict=True))
         features = own[0] if own else inner_features(self.model, places_of(self.model, self.sense).token)
-        with traceable_towers():
-            found = features(**dict(zip(self.inputs, tensors, strict=True)), return_dict=True)
-        return tuple(map(_in_a_row, (found.pooler_output, *(getattr(found, LAYERS_OF, None) or ()))))
+        present = [given.pop(name) for name in _masks_of_rows(self.model, self.sense) if name in given]
+        with traceable_towers(), sounds_in_blocks(self.model), sounds_in_windows(self.model):
+            found = features(**given, return_dict=True)
+        rows = _rows_present(found.pooler_output, present[0]) if present else found.pooler_output
+        return tuple(map(_in_a_row, (rows, *(getattr(found, LAYERS_OF, None) or ()))))
+
+
+def _rows_present(rows: Tensor, present: Tensor) -> Tensor:
+    """Return the rows that are there, (rows, hidden), of (sounds, rows, hidden): none beyond the end of a mask."""
+    place = torch.arange(rows.shape[1], device=rows.device)
+    last = present.shape[1] - 1
+    return rows[present[:, place.clamp(max=last)] & (place <= last)]
 
 
 def _in_a_row(found: Tensor | Sequence[Tensor]) -> Tensor:
     """Return the vectors of all pictures, (rows, hidden): they come as one tensor, or as one for each picture."""
     rows = found if isinstance(found, Tensor) else torch.cat([one.reshape(-1, one.shape[-1]) for one in found])
     return rows.reshape(-1, rows.shape[-1])
+
+
+def text_writer(model: Any) -> Any:
+    """Return what reads embeddings with a cache, and writes: a model, or its part that does where it takes no cache.
+
+    BLIP-2's `forward` takes none: its own `generate` calls that of its part.
+    """
+    if CACHE in inspect.signature(model.forward).parameters:
+        return model
+    parts = (part for part in model.children() if getattr(part, "can_generate", bool)())
+    return next(parts, model)
 
 
 class SceneDecoder(DecoderCall):
@@ -106,19 +134,6 @@ class SceneDecoder(DecoderCall):
             return super().forward(*others)
 
 
-class Words(nn.Module):
-    """Ids of tokens to their embeddings: (batch, seq) to (batch, seq, hidden)."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.table = model.get_input_embeddings()
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        """Return the embeddings of ids."""
-        embeddings: Tensor = self.table(input_ids)
-        return embeddings
-
-
 def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
     """Return what goes into the tower of a model, by its names: the rest of the text of each port.
 
@@ -138,30 +153,35 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
     needed = required | _taken_by_tower(model, sense) | (set(takes) if sense is HEARING else set())
     if sense is HEARING and (count := positions_of_token(model.config.to_dict())) > 1:
         raise _refused(model, sense, f"its tokens have {count} positions each, which no graph here counts over sounds")
-    reasons = []
+    reasons, lacking = list[str](), list[str]()
     # first what has all that is needed, and little else
     fitting = [ports for ports in OF_SENSES[sense] if required <= set(ports) <= set(takes)]
     for ports in sorted(fitting, key=lambda ports: (len(set(ports) - needed), -len(ports))):
         try:
             filled = fill(ports)
         except ValueError as error:
-            reasons.append(str(error).partition(": ")[2])
+            lacking.append(str(error).partition(": ")[2])
             continue
         try:
             rows_of_small(model, sense, filled)
         except Exception as error:  # a model of a stranger's config raises what comes
             reasons.append(failure_line(model, error, list(ports), cached=False).partition(": ")[2])
             continue
+        if not _takes_steps(model, sense, filled):
+            reasons.append("its tower takes one time step of a picture, and graphs here take any number of them")
+            continue
         if sense is HEARING and _reads_lists(model, sense, filled):
             reasons.append("its tower reads lengths of sounds into a list, and a graph has no lists")
             continue
         return filled
-    raise _refused(model, sense, next(iter(reasons), f"its {sense.method} takes {', '.join(takes)}"))
+    # a tower that was called says more than a config that says no size
+    raise _refused(model, sense, next(iter((*reasons, *lacking)), f"its {sense.method} takes {', '.join(takes)}"))
 
 
 def _refused(model: Any, sense: Sense, why: str) -> ValueError:
     """Return the error, in one line, of a model that is not exported with its pictures."""
-    return ValueError(f"{type(model).__name__} is not exported with its {sense.argument}: {why}{TEXT_ALONE}")
+    alone = "" if getattr(model.config, "is_encoder_decoder", False) else TEXT_ALONE
+    return ValueError(f"{type(model).__name__} is not exported with its {sense.argument}: {why}{alone}")
 
 
 def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:
@@ -169,10 +189,26 @@ def _taken(model: Any, sense: Sense) -> dict[str, inspect.Parameter]:
 
     The method of the model without its head is what that of the model calls, and takes more by name.
     """
-    methods = _methods(model, sense)
+    methods, of_forward = _methods(model, sense), inspect.signature(model.forward).parameters
     if not methods:
-        takes = inspect.signature(model.forward).parameters
-        return dict(takes) if next(iter(OF_SENSES[sense][0])) in takes else {}
+        return dict(of_forward) if next(iter(OF_SENSES[sense][0])) in of_forward else {}
+    return _parameters(methods) | {name: of_forward[name] for name in _masks_of_rows(model, sense)}
+
+
+def _masks_of_rows(model: Any, sense: Sense) -> list[str]:
+    """Return the names of masks that `forward` takes, and the method does not: they leave out rows of what that gives.
+
+    Granite Speech has such a one.
+    """
+    takes = _parameters(_methods(model, sense))
+    if sense != HEARING or not takes:
+        return []
+    masks = {name for ports in OF_SENSES[sense] for name in ports if name.endswith("_mask")}
+    return [name for name in inspect.signature(model.forward).parameters if name in masks - set(takes)]
+
+
+def _parameters(methods: Sequence[Callable[..., Any]]) -> dict[str, inspect.Parameter]:
+    """Return what methods take, by name."""
     return {name: one for each in methods for name, one in inspect.signature(each).parameters.items()}
 
 
@@ -193,6 +229,21 @@ def rows_of_small(model: Any, sense: Sense, ports: Mapping[str, str]) -> tuple[T
         pictures = _small_pictures(ports, next(model.parameters()).dtype).values()
         rows: tuple[Tensor, ...] = Tower(model, sense, list(ports))(*pictures)
     return rows
+
+
+def _takes_steps(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
+    """Return whether a tower takes pictures of two time steps, as a graph of grids does; True if it takes no grids."""
+    pictures = _small_pictures(ports, next(model.parameters()).dtype)
+    grids = [name for name, text in ports.items() if (found := GRIDS.search(text)) and found[1] == "grids"]
+    for name in grids:
+        pictures[name][:, 0] = 2
+    twice = {name: one if name in grids else torch.cat([one, one]) for name, one in pictures.items()}
+    try:
+        with torch.no_grad():
+            Tower(model, sense, list(ports))(*twice.values())
+    except Exception:  # a stranger's code, which took one step
+        return not grids
+    return True
 
 
 def _reads_lists(model: Any, sense: Sense, ports: Mapping[str, str]) -> bool:
@@ -274,7 +325,8 @@ def own_answer(model: Any, sense: Sense, ports: Mapping[str, str]) -> OwnAnswer:
             ids = torch.tensor([[*_text(model, places), *[places.token] * len(rows), *_text(model, places)]])
             types = {MODAL_TYPES: (ids == places.token).long() * (sense is SIGHT), TYPES: _types(ids, places)}
             given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **pictures}
-            logits = model(**given, **{name: one for name, one in types.items() if name in takes}).logits
+            given |= {name: one for name, one in types.items() if name in takes} | _written(model, places)
+            logits = model(**given).logits
     except Exception as error:  # a model of a stranger's config raises what comes
         raise ValueError(failure_line(model, error, ["input_ids", *ports], cached=False)) from error
     return OwnAnswer(sense, ports, pictures, ids, logits)
@@ -292,19 +344,40 @@ def check_scene(model: Any, own: OwnAnswer, positions: Positions | None = None) 
     is_picture = ids == places.token
     with torch.no_grad():
         rows, *layers = Tower(model, own.sense, list(own.ports))(*own.pictures.values())
-        embeddings = Words(model)(ids)
+        embeddings = words_of(model)(ids)
         embeddings[is_picture] = rows
         place = torch.arange(ids.shape[1])[None] if positions is None else positions(ids, own.pictures)
         of_decoder = {"inputs_embeds": embeddings, "attention_mask": torch.ones_like(ids), "position_ids": place}
-        if TYPES in inspect.signature(model.forward).parameters:
+        writer = text_writer(model)
+        if TYPES in inspect.signature(writer.forward).parameters:
             of_decoder[TYPES] = _types(ids, places)
         added = [torch.zeros_like(embeddings) for _ in layers]
         for one, vectors in zip(added, layers, strict=True):
             one[is_picture] = vectors
-        decoder = SceneDecoder(model, list(of_decoder), len(layers) if hasattr(model.get_decoder(), ADDS) else 0)
-        (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
+        if written := _written(model, places):
+            del of_decoder["position_ids"]
+            logits = writer(**of_decoder, **written).logits
+        else:
+            decoder = SceneDecoder(writer, list(of_decoder), len(layers) if hasattr(writer.get_decoder(), ADDS) else 0)
+            (logits, *_) = decoder(*of_decoder.values(), *added[: decoder.layers])
+    _check_logits(model, own, logits)
+
+
+def _written(model: Any, places: PicturePlaces) -> dict[str, Tensor]:
+    """Return a few tokens that a decoder has written behind an encoder; nothing where it has none."""
+    two = getattr(model.config, "is_encoder_decoder", False)
+    return {WRITES: torch.tensor([_text(model, places)])} if two else {}
+
+
+def _check_logits(model: Any, own: OwnAnswer, logits: Tensor) -> None:
+    """Raise ValueError, in one line, where logits are not those that the whole model gave."""
     off = (logits - own.logits).abs().max() / own.logits.abs().max()
     if not off <= ROUNDINGS * torch.finfo(logits.dtype).eps:
+        if hasattr(model.base_model, COUNTS_PICTURES) and positions_of_token(model.config.to_dict()) == 1:
+            why = (
+                f"its {COUNTS_PICTURES} gives a token several positions, and its config says no {' or '.join(SECTIONS)}"
+            )
+            raise _refused(model, own.sense, why)
         words = f"its decoder reads more of a {own.sense.picture} than embeddings"
         raise _refused(model, own.sense, f"{words} (logits are off by {off:.1e} of the largest)")
 
@@ -327,6 +400,9 @@ def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, T
     """Return a picture at random, as the tower of a model takes it: of a grid it is a square and one beside it."""
     random = torch.Generator().manual_seed(0)
     pictures = {}
+    blocks = next((found for text in ports.values() if (found := BLOCKS.search(text))), None)
+    # a block, and one that is not full
+    sizes = {blocks[1]: 2 * int(blocks[2]) - 1} if blocks else {}
     for name, text in ports.items():
         if (multiple := GRIDS.search(text)) is not None:
             side = int(multiple[2])
@@ -334,11 +410,11 @@ def _small_pictures(ports: Mapping[str, str], dtype: torch.dtype) -> dict[str, T
         elif (bounds := RANGE.search(text)) is not None:
             pictures[name] = torch.tensor([[(int(bounds[1]) + int(bounds[2])) // 2] * 2])
         else:
-            shape = [_size(axis) for axis in axes_in(text)]
-            is_whole = text.startswith("int")
+            shape = [sizes.get(axis) or _size(axis) for axis in axes_in(text)]
+            whole = next((one for word, one in WHOLE.items() if text.startswith(word)), None)
             drawn = torch.randn(shape, generator=random)
-            pictures[name] = torch.ones(shape, dtype=torch.int64) if is_whole else drawn.to(dtype)
-            if text.endswith(" mask"):  # padding that must be left out
+            pictures[name] = drawn.to(dtype) if whole is None else torch.ones(shape, dtype=whole)
+            if text.endswith(" mask") or BLOCKS.search(text):  # padding that must be left out
                 pictures[name][:, shape[1] // 2 :] = 0
     return pictures
 

@@ -39,8 +39,10 @@ FEATURES = {"input_features": "float32[batch_size, {num_mel_bins}, {frames}]"}
 SPECTRA = {"input_values": "float32[batch_size, {max_length}, {num_mel_bins}]", **FEATURES}
 """What goes into a model that looks at features of a sound as at an image: the one or the other."""
 SOUNDS = {"input_values": "float32[batch_size, samples >= {receptive_field}]"}
+EMBEDDINGS = "inputs_embeds"
+"""What a decoder takes in the place of ids."""
 EMBEDDED = {
-    "inputs_embeds": "float32[batch_size, seq, {hidden_size}]",
+    EMBEDDINGS: "float32[batch_size, seq, {hidden_size}]",
     "attention_mask": DECODER["attention_mask"],
     "position_ids": "int64[{sections}batch_size, seq] positions",
     "token_type_ids": "int64[batch_size, seq] < 2",
@@ -70,6 +72,14 @@ SPECTRA_OF_SCENES: tuple[Mapping[str, str], ...] = (
     {**SPECTRUM, "input_features_mask": "int64[sounds:batch, {frames}] mask"},
     {**SPECTRUM, "feature_attention_mask": "int64[sounds:batch, {frames}] mask"},
     SPECTRUM,
+    {
+        "input_features": "float32[sounds:batch, {num_mel_bins}, frames:batch % {chunk}]",
+        "input_features_mask": "int64[sounds:batch, frames:batch % {chunk}] mask",
+    },
+    {
+        "input_features": "float32[sounds:batch, frames, {num_mel_bins}]",
+        "input_features_mask": "bool[sounds:batch, rows % {queries}] blocks of frames % {window}",
+    },
 )
 """What goes into the tower of a model that hears, likewise."""
 OF_SENSES = {SIGHT: PICTURES, HEARING: SPECTRA_OF_SCENES}
@@ -95,7 +105,7 @@ SENTENCE_SIMILARITY = "sentence-similarity"
 SCORES = {name: name for name in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds")}
 ENCODER_FILE, DECODER_FILE = "encoder_model", "decoder_model_merged"
 """The files of a model with an encoder and a decoder, without their endings."""
-WORDS_FILE, EMBEDDINGS = "embed_tokens", "inputs_embeds"
+WORDS_FILE = "embed_tokens"
 """The file of a model that sees or hears, beside its tower and its decoder, that has ids of tokens to embeddings."""
 TYPES = "token_type_ids"
 """The input that tells the tokens of pictures from those of text, or a text from another."""
@@ -108,6 +118,8 @@ SECTIONS = ("mrope_section", "xdrope_section")
 Kind = Literal["text", "images", "features", "sounds", "series", "pairs", "scenes"]
 PARTS = ("text_config", "vision_config", "audio_config")
 """Keys of configs of several models in one: of texts, images and sounds."""
+OF_TOWERS = (*SIGHT.parts, *HEARING.parts)
+"""Keys of configs of what looks or listens, where there is a text beside."""
 IMAGE_CLASSIFICATION, SEGMENTATION = "ForImageClassification", "ForSemanticSegmentation"
 SEEN = (IMAGE_CLASSIFICATION, SEGMENTATION)
 """How the names of classes end that look at images, whatever else their configs say."""
@@ -168,7 +180,8 @@ class Task:
 def _kind_of(config: Mapping[str, Any]) -> Kind:
     """Return what a model with this config looks at first."""
     parts = {key for key in PARTS if isinstance(config.get(key), dict)}
-    if "text_config" in parts and len(parts) > 1 and architecture_of(config).endswith(CONDITIONAL_GENERATION):
+    towers = {key for key in OF_TOWERS if isinstance(config.get(key), dict)}
+    if "text_config" in parts and towers and architecture_of(config).endswith(CONDITIONAL_GENERATION):
         return "scenes"
     if "vision_config" in parts and positions_of_token(config) > 1:
         return "scenes"
@@ -251,6 +264,17 @@ _ALL = (
             sense=sense,
         )
         for name, sense in (("image-text-to-text", SIGHT), ("audio-text-to-text", HEARING))
+    ),
+    Task(
+        "image-text-to-text",
+        "AutoModelForMultimodalLM",
+        (CONDITIONAL_GENERATION,),
+        ENCODED,
+        LOGITS,
+        cache=True,
+        encoder={EMBEDDINGS: EMBEDDED[EMBEDDINGS], "attention_mask": TEXT["attention_mask"]},
+        kind="scenes",
+        sense=SIGHT,
     ),
     Task(
         "text2text-generation",

@@ -80,6 +80,53 @@ def test_rows_of_sounds_of_any_length(once: Once, kind: str, heard: Path, frames
     np.testing.assert_allclose(rows, expected, atol=1e-5)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["granite_speech"])
+@pytest.mark.parametrize(
+    "frames",
+    [(1,), (6,), (7,), (10, 2), (11, 13, 30), (20, 20), (29, 6, 1)],
+    ids=["one frame", "a block of rows", "one more", "a block", "parts of blocks", "full blocks", "few"],
+)
+def test_rows_of_sounds_in_blocks(once: Once, kind: str, heard: Path, frames: tuple[int, ...]) -> None:
+    """10 frames attend to each other, 6 make 2 rows, and the last block of a batch may be any part of one."""
+    model = posenc_export.load(heard)
+    assert model.scene is not None
+    spectra = np.random.default_rng(0).standard_normal((len(frames), max(frames), 8)).astype(np.float32)
+    places = 2 * -(-np.array(frames)[:, None] // 6)
+    present = np.arange(places.max()) < places
+    rows = model.scene.tower.call({"input_features": spectra, "input_features_mask": present})["audio_features"]
+    own: Any = transformers.GraniteSpeechForConditionalGeneration.from_pretrained(saved_hearing(once, kind)).eval()
+    with torch.no_grad():
+        expected = own.get_audio_features(torch.from_numpy(spectra)).pooler_output[torch.from_numpy(present)]
+    assert rows.shape == expected.shape
+    np.testing.assert_allclose(rows, expected, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["qwen3_asr"])
+@pytest.mark.parametrize(
+    "frames",
+    [(1,), (9, 100), (100, 200), (199, 401), (150, 333, 40, 600)],
+    ids=["one frame", "part of a chunk", "full chunks", "more than a window", "several windows"],
+)
+def test_rows_of_sounds_in_windows(once: Once, kind: str, heard: Path, frames: tuple[int, ...]) -> None:
+    """100 frames are a chunk, and the rows of two chunks attend to each other."""
+    model = posenc_export.load(heard)
+    assert model.scene is not None
+    size = -(-max(frames) // 100) * 100
+    spectra = np.random.default_rng(0).standard_normal((len(frames), 8, size)).astype(np.float32)
+    given: dict[str, Array] = {
+        "input_features": spectra,
+        "input_features_mask": (np.arange(size) < np.array(frames)[:, None]).astype(np.int64),
+    }
+    rows = model.scene.tower.call(given)["audio_features"]
+    own: Any = transformers.Qwen3ASRForConditionalGeneration.from_pretrained(saved_hearing(once, kind)).eval()
+    with torch.no_grad():
+        expected = own.get_audio_features(**{name: torch.from_numpy(one) for name, one in given.items()}).pooler_output
+    assert rows.shape == expected.shape
+    np.testing.assert_allclose(rows, expected, atol=1e-5 * float(expected.abs().max()))
+
+
 UNFILLED: dict[str, tuple[Callable[[dict[str, Array]], dict[str, Any]], str]] = {
     "no sounds": (
         lambda _: {},
@@ -126,18 +173,25 @@ def test_a_model_that_sees_hears_nothing(once: Once, cli: Cli, tmp_path: Path) -
     ) in result.output
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("qwen3_asr", "its tower reads lengths of sounds into a list, and a graph has no lists"),
-        ("musicflamingo", "its get_audio_features takes input_features, input_features_mask, input_ids, kwargs"),
-    ],
-)
-def test_towers_of_sounds_that_are_not_exported(once: Once, kind: str, words: str, cli: Cli, tmp_path: Path) -> None:
+def test_a_tower_of_sounds_that_reads_the_prompt_is_refused(once: Once, cli: Cli, tmp_path: Path) -> None:
+    kind = "musicflamingo"
+    words = "its get_audio_features takes input_features, input_features_mask, input_ids, kwargs"
     result = cli("export", "--model", saved_hearing(once, kind), "--task", HEARS, "-o", tmp_path / "b")
     assert result.exit_code == 2
     assert f"is not exported with its sounds: {words}; --task text-generation writes its text alone" in result.output
     ModelFolder.load(saved_hearing(once, kind), "text-generation").build()
+
+
+def test_a_tower_that_reads_lengths_into_a_list_is_refused(
+    once: Once, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here nothing takes the place of the function that asks for the ends of windows."""
+    from posenc_models.vision.towers import sound_windows
+
+    monkeypatch.setattr(sound_windows, "WINDOWS", "none_of_it")
+    result = cli("export", "--model", saved_hearing(once, "qwen3_asr"), "--task", HEARS, "-o", tmp_path / "b")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "its tower reads lengths of sounds into a list, and a graph has no lists" in result.output
 
 
 def test_padding_of_a_sound_that_is_not_left_out_is_found(

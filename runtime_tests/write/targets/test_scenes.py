@@ -1,5 +1,6 @@
 """Models that see: a tower, words and a decoder in graphs of their own, held against the whole of transformers."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -12,6 +13,7 @@ import pytest
 import torch
 import transformers
 from onnx import numpy_helper
+from safetensors.torch import save_file
 
 import posenc_export
 from helpers.model_folders import refused_without_torch
@@ -251,11 +253,74 @@ def test_a_tower_refuses_a_grid_that_the_pixels_do_not_fill(bundle: Path, grid: 
         model.scene.tower.call(pictures | {"image_grid_thw": np.array([grid])})
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (
+            "qwen3_vl_moe",
+            "its get_rope_index gives a token several positions, and its config says no mrope_section or "
+            "xdrope_section",
+        ),
+        (
+            "ernie4_5_vl_moe",
+            "its tower takes one time step of a picture, and graphs here take any number of them",
+        ),
+    ],
+)
+def test_what_a_model_lacks_is_said(once: Once, cli: Cli, tmp_path: Path, kind: str, words: str) -> None:
+    result = cli("export", "--model", saved_scene(once, kind), "--task", TASK, "-o", tmp_path / "b")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert f"is not exported with its images: {words}; --task text-generation writes its text alone" in result.output
+
+
 @pytest.mark.parametrize("kind", LEFT_OUT)
 def test_a_tower_that_is_not_called_is_refused(once: Once, cli: Cli, tmp_path: Path, kind: str) -> None:
     result = cli("export", "--model", saved_scene(once, kind), "--task", TASK, "-o", tmp_path / "b")
     assert (result.exit_code, result.output.count("\n")) == (2, 1)
     assert "is not exported with its images: a call with pixel_values fails in its code" in result.output
+
+
+def test_a_tower_that_no_method_calls_is_refused(once: Once, cli: Cli, tmp_path: Path) -> None:
+    """Kosmos-2.5 takes a mask of places, and its config says no token for one."""
+    result = cli("export", "--model", saved_scene(once, "kosmos-2.5"), "--task", TASK, "-o", tmp_path / "b")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert (
+        "Kosmos2_5ForConditionalGeneration is not exported with its images: it has no get_image_features; "
+        "--task text-generation writes its text alone"
+    ) in result.output
+
+
+def test_positions_begin_where_the_model_itself_begins(once: Once) -> None:
+    """`generate` gives Kosmos-2.5 no positions: its first is the number behind that of its token for padding."""
+    folder, prompt = saved_scene(once, "kosmos-2.5"), [9, 20, 12, 7, 3]
+    model = posenc_export.load(proved(once, folder, "text-generation"))
+    own: Any = transformers.Kosmos2_5ForConditionalGeneration.from_pretrained(folder).eval()
+    with torch.no_grad():
+        logits = own(input_ids=torch.tensor([prompt])).logits[0].numpy()
+        written = own.generate(torch.tensor([prompt]), max_new_tokens=60, min_new_tokens=60, do_sample=False)
+    expected = written[0, len(prompt) :].tolist()
+    assert model.generate(prompt, 60) == expected
+    assert len(set(expected)) > 3
+    np.testing.assert_allclose(model.begin().read(prompt), logits, atol=1e-5 * np.abs(logits).max())
+
+
+GEMMA = {
+    "architectures": ["Gemma3nForConditionalGeneration"],
+    "model_type": "gemma3n",
+    "text_config": {"model_type": "gemma3n_text"},
+    "vision_config": {"model_type": "gemma3n_vision"},
+    "audio_config": {"model_type": "gemma3n_audio"},
+}
+
+
+def test_a_tower_of_a_library_that_is_not_there_is_named(cli: Cli, tmp_path: Path) -> None:
+    """timm has the tower of Gemma 3n: transformers cannot build the model without it."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(GEMMA), encoding="utf-8")
+    save_file({"model.x": torch.zeros(1)}, tmp_path / "model" / "model.safetensors")
+    result = cli("export", "--model", tmp_path / "model", "--task", TASK, "-o", tmp_path / "b")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "TimmWrapperModel requires the timm library" in result.output
 
 
 def test_a_model_whose_decoder_reads_more_than_embeddings_is_refused(
@@ -281,6 +346,14 @@ def test_what_goes_in_is_named_as_loaders_know_it(once: Once) -> None:
     tower, words = (one.build(trial=False) for one in folder.others)
     assert (tower.inputs, tower.outputs) == (("pixel_values: float32[images:batch, 3, 16, 16]",), ("image_features",))
     assert words.outputs == ("inputs_embeds",)
+
+
+@pytest.mark.parametrize("kind", ["qwen2_5_vl"])
+def test_rows_of_pictures_are_named(bundle: Path) -> None:
+    """No input has as many: a square of patches makes one."""
+    tower = Bundle.open(bundle).part_with("image_features")
+    assert tower is not None
+    assert [str(port) for port in tower.manifest.outputs] == ["image_features: float32[image_tokens, 32]"]
 
 
 def test_a_tower_whose_patches_have_a_time_too_keeps_its_own_angles(once: Once) -> None:

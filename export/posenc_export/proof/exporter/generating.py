@@ -47,7 +47,11 @@ def generations_of(
         return (), _beside_float32(target, options)
     writer = _writer(target, parts)
     rng = np.random.default_rng(options.seed)
-    prompts = _scenes(writer.scene, rng) if writer.scene else prompt_batch(_prompts(writer, rng), target.begins)
+    prompts = (
+        _scenes(writer.scene, rng, target.begins)
+        if writer.scene
+        else prompt_batch(_prompts(writer, rng), target.begins)
+    )
     written = recorded(writer, prompts, target.generates, options.validation.progress)
     if options.accuracy_level != 1:
         writer = _writer(
@@ -70,7 +74,7 @@ def _prompts(writer: TokenWriter, rng: np.random.Generator) -> list[list[int]]:
     return [rng.integers(0, end, size).tolist() for end in ends for size in PROMPTS] or [[1], [2]]
 
 
-def _scenes(scene: SceneGraphs, rng: np.random.Generator) -> Generation:
+def _scenes(scene: SceneGraphs, rng: np.random.Generator, begins: Sequence[int]) -> Generation:
     """Return prompts of random ids with pictures among them, and one without any."""
     (end,) = (limits_of(port).end or 1 for port in scene.words.inputs)
     words = [id_ for id_ in range(min(end, WORDS)) if id_ not in scene.reserved_ids]
@@ -81,7 +85,7 @@ def _scenes(scene: SceneGraphs, rng: np.random.Generator) -> Generation:
             prompt += [*rng.choice(words, 1).tolist(), *[scene.places.token] * scene.rows_of(picture)]
         prompts.append(prompt + rng.choice(words, 3).tolist())
         pictures.append(seen)
-    return prompt_batch(prompts, (), pictures)
+    return prompt_batch(prompts, begins, pictures)
 
 
 def _in_file(encoding: Encoding, options: ExportOptions) -> Encoding:

@@ -16,6 +16,7 @@ n: int64[1] size of seq                   the size of an axis as a number
 sizes: int64[batch, 2] extents of seq     rows and columns of each image, of at most `seq` places
 sizes: int64[n, 2] frames of rows*columns rows and columns of each image, padded to these; `% 14` of each side
 grids: int64[images, 3] grids of patches  steps, rows and columns of each, which add up to `patches`; `% 2` of each side
+m: bool[sounds, rows % 3] blocks of frames  which rows of each sound are there: a block of `% 15` frames makes 3 of them
 n: int64[1] values                        nothing special, whatever the name is
 """
 

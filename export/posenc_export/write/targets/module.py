@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -176,6 +176,7 @@ def own_encoding(
     again: Callable[[], nn.Module],
     *,
     names: Sequence[str] = (),
+    rows: str = "",
     by_weight: bool = False,
 ) -> Encoding:
     """Describe a user's module: its outputs follow from runs at a few sizes, its reference is itself in float64.
@@ -189,6 +190,7 @@ def own_encoding(
         seed: For the numbers that go in.
         again: Makes another where the module cannot be copied.
         names: Those of its outputs; by default y, or y0, y1 and so on.
+        rows: What the first axis of outputs is called if no input has it; by default it is named after the output.
         by_weight: Whether the reference widens one weight after the other, and does not hold all in float64.
     """
     from posenc_export.write.targets.calling import in_a_row
@@ -208,9 +210,19 @@ def own_encoding(
         raise BadInput(f"{OUTPUTS} names {len(names)} outputs, and the module gives {len(outputs)}")
     if names:
         outputs = tuple(replace(port, name=name) for port, name in zip(outputs, names, strict=True))
+    if rows:
+        known = {axis.name for port in ports for axis in port.axes}
+        outputs = tuple(_with_rows(port, rows, known) for port in outputs)
     ends = [end for port in ports if kind_of(port.carries).gives_positions and (end := limits_of(port).end)]
     reference = OwnReference(copies, ports, outputs)
     return replace(draft, outputs=outputs, reference=reference, end=min(ends, default=None), fresh=copies.fresh)
+
+
+def _with_rows(port: Port, rows: str, known: Collection[str]) -> Port:
+    """Return an output whose first axis has a name of its own, if it is dynamic and no input has it."""
+    first, *others = port.axes
+    own = replace(first, name=rows) if first.is_dynamic and first.name not in known else first
+    return replace(port, axes=(own, *others))
 
 
 def _no_tolerance(case: CaseLike) -> Tolerance:

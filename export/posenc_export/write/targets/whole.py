@@ -48,7 +48,14 @@ def whole_target(folder: ModelFolder, spec: Spec, seed: int) -> Target:
 
     def described(inputs: tuple[Port, ...]) -> Encoding:
         return own_encoding(
-            whole.module, inputs, spec.max_len, seed, again, names=whole.outputs, by_weight=folder.by_weight
+            whole.module,
+            inputs,
+            spec.max_len,
+            seed,
+            again,
+            names=whole.outputs,
+            rows=whole.rows,
+            by_weight=folder.by_weight,
         )
 
     counted, said = _positions(folder, spec)

@@ -14,7 +14,7 @@ from torch import nn
 from posenc.libraries import replaced, replaced_in_files
 from posenc_models.vision.towers.grid_functions import GridFunctions
 from posenc_models.vision.towers.parts import methods_of
-from posenc_models.vision.towers.whole_rows import WholeRows
+from posenc_models.vision.towers.whole_rows import rows_together
 
 FEATURES = ("get_image_features", "get_video_features")
 """Methods of models of transformers that call a vision tower."""
@@ -67,20 +67,10 @@ class _Running:
 @contextmanager
 def _replaced_in(model: nn.Module, functions: GridFunctions) -> Iterator[None]:
     """Replace what the parts of a model call."""
-    from transformers.modeling_utils import AttentionInterface
-
-    whole = WholeRows()
-    interface = AttentionInterface.get_interface
-
-    def get_interface(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the function that attends, which keeps images apart."""
-        return whole.attending(interface(self, *args, **kwargs))
-
     with ExitStack() as stack:
         stack.enter_context(replaced(_Running, "now", True))
-        stack.enter_context(replaced(AttentionInterface, "get_interface", get_interface))
         stack.enter_context(replaced_in_files(model, functions.by_name()))
         for kind, name, method in methods_of(model, functions):
             stack.enter_context(replaced(kind, name, method))
-        stack.enter_context(whole.lasting())
+        stack.enter_context(rows_together())
         yield

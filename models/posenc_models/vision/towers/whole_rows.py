@@ -23,6 +23,22 @@ from posenc_models.vision.towers.free_axes import (
 from posenc_models.vision.towers.segments import OneSize, Segments, Sizes
 
 
+@contextmanager
+def rows_together() -> Iterator[None]:
+    """Have rows of all images stay together while it lasts, and those attend to each other that are of one part."""
+    from transformers.modeling_utils import AttentionInterface
+
+    whole = WholeRows()
+    interface = AttentionInterface.get_interface
+
+    def get_interface(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the function that attends, which keeps images apart."""
+        return whole.attending(interface(self, *args, **kwargs))
+
+    with replaced(AttentionInterface, "get_interface", get_interface), whole.lasting():
+        yield
+
+
 class WholeRows:
     """While it lasts, sizes in a tensor are not read into a list, and a tensor split by them is its only part.
 
