@@ -64,14 +64,13 @@ class Loaders:
     python: Path
     npm: Path
 
-    def versions(self) -> str:
-        """Return the packages that ran, with their versions."""
-        names = ("optimum-onnx", "onnxruntime-genai", "onnxruntime")
+    def versions(self, names: Sequence[str] = ("optimum-onnx", "onnxruntime-genai", "onnxruntime")) -> str:
+        """Return packages of that Python, with their versions, and transformers.js."""
         ask = f"from importlib.metadata import version; print(', '.join(f'{{n}} {{version(n)}}' for n in {names!r}))"
         theirs = subprocess.run([self.python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
         package = self.npm / "node_modules" / "@huggingface" / "transformers" / "package.json"
         js = json.loads(package.read_text(encoding="utf-8"))["version"]
-        return f"{theirs}, transformers.js {js}, our own with onnxruntime {version('onnxruntime-gpu')}"
+        return f"{theirs}, transformers.js {js}"
 
 
 def export(folder: Path, to: Path) -> None:
@@ -170,7 +169,8 @@ def row(title: str, small: Small, loaders: Loaders, folder: Path) -> tuple[str, 
 
 def summary(rows: Iterable[Sequence[str]], loaders: Loaders) -> str:
     """Return the text between the markers of the page."""
-    return f"Tried on {datetime.date.today().isoformat()} with {loaders.versions()}.\n\n{table(HEAD, rows)}\n"
+    ours = f"our own with onnxruntime {version('onnxruntime-gpu')}"
+    return f"Tried on {datetime.date.today().isoformat()} with {loaders.versions()}, {ours}.\n\n{table(HEAD, rows)}\n"
 
 
 def main() -> None:

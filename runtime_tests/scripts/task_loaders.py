@@ -227,7 +227,7 @@ def main() -> None:
             print(*rows[-1], sep=" | ", flush=True)
     if options.write:
         today = datetime.date.today().isoformat()
-        put_part(PAGE, "task-loaders", f"Tried on {today} with {loaders.versions()}.\n\n{table(HEAD, rows)}\n")
+        put_part(PAGE, "task-loaders", f"{today}: {loaders.versions(['optimum-onnx'])}.\n\n{table(HEAD, rows)}\n")
 
 
 if __name__ == "__main__":
