@@ -1,6 +1,6 @@
 """How much a stranger's file takes, found in a process with limits before this one reads the file.
 
-python -P -m posenc_export.proof.foreign.weighing REQUEST
+python -P -m posenc_export.read.weighing REQUEST
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
     except ValueError as error:
         raise BadInput(f"--{error}") from error
     request, shown = WeighRequest(file=path_text(path), memory=int(memory * GIB)), decoded(str(path))
-    program = ["-m", "posenc_export.proof.foreign.weighing", json.dumps(request)]
+    program = ["-m", "posenc_export.read.weighing", json.dumps(request)]
     size = answer_of(program, b"weighed", shown=shown, doing="reading", seconds=seconds)
     if not isinstance(size, int):
         raise ToolFailed(f"{shown}: the process that is reading it sent what no such process sends")
