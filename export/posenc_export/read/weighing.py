@@ -15,7 +15,6 @@ from posenc_export.common.child import path_text
 from posenc_export.common.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.common.limit import check_limits
 from posenc_export.common.messages import answer_of, run_within_memory, say
-from posenc_export.write.formats.onnx.place import check_file
 
 MEMORY = 8.0
 """GiB that reading a file may take by default, with its weights."""
@@ -43,6 +42,9 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
         seconds: how long it may take; 0 for any.
         memory: GiB.
     """
+    # not in the process that weighs: beside it lies all that writes ONNX
+    from posenc_export.write.formats.onnx.place import check_file
+
     check_file(path)
     try:
         check_limits(seconds, memory)
