@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 
 from helpers import deadline
-from helpers.in_process import ChildHere, InProcess, keep_torchlib
+from helpers.in_process import InProcess, child_here, keep_torchlib
 from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
 from helpers.statuses import statuses_of
 from posenc.registry import Registry
@@ -140,7 +140,7 @@ def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(parent, "validating", parent.in_process)
         monkeypatch.setattr(asking, "Asking", InProcess)
         for starts_children in (inspect, loading, messages):
-            monkeypatch.setattr(starts_children, "Child", ChildHere)
+            monkeypatch.setattr(starts_children, "Child", child_here)
 
 
 @pytest.fixture

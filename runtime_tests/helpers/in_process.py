@@ -1,5 +1,7 @@
 """What users get in a process of its own, done in the process of a test: what takes seconds there is done once."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import io
@@ -17,7 +19,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 from posenc.memory import GIB
 from posenc.ports import Feeds
 from posenc_export.common import messages
-from posenc_export.common.child import Ended
+from posenc_export.common.child import Child, Ended
 from posenc_models.asking import model_of
 from posenc_models.asking.__main__ import guarded, write_answers
 from posenc_models.asking.load import library_of
@@ -41,6 +43,15 @@ class InProcess(Asking):
             self._write_calls(cases)
             write_answers(guarded(partial(model_of, self.question)), self.folder)
             return self._read()
+
+
+READERS = tuple(f"posenc_export.read.{name}" for name in ("child", "loading", "weighing"))
+"""Programs that read a stranger's file, and write none."""
+
+
+def child_here(words: Sequence[str]) -> Child | ChildHere:
+    """Return what stands for a process that reads a file; the process itself for any other."""
+    return ChildHere(words) if len(words) == 3 and words[1] in READERS else Child(words)
 
 
 class ChildHere:
