@@ -30,7 +30,13 @@ KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.exhaust
 @pytest.fixture
 def heard(once: Once, kind: str) -> Path:
     """The bundle of a small model that hears, which was proved."""
-    return proved(once, saved_hearing(once, kind), HEARS)
+    return proved(once, saved_hearing(once, kind), HEARS, "quick" if kind in QUICK else "full")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", QUICK)
+def test_all_calls_are_tried_of_models_that_have_few_in_the_quick_run(once: Once, kind: str) -> None:
+    assert proved(once, saved_hearing(once, kind), HEARS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
