@@ -73,7 +73,7 @@ def test_operators_are_listed_once_and_the_same(monkeypatch: pytest.MonkeyPatch)
     """torch lists them for each library that has registered any."""
     from torch._export import utils
 
-    usual, listed = utils._collect_all_valid_cia_ops(), []
+    usual, listed = utils._collect_all_valid_cia_ops(), list[object]()
     real = utils._materialize_cpp_cia_ops
     monkeypatch.setattr(utils, "_materialize_cpp_cia_ops", lambda: listed.append(real()))
     assert utils._collect_all_valid_cia_ops() == usual
