@@ -19,15 +19,17 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 
 from helpers import deadline
-from helpers.in_process import InProcess, keep_torchlib
+from helpers.in_process import InProcess, child_here, keep_torchlib
 from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
 from helpers.statuses import statuses_of
 from posenc.registry import Registry
 from posenc.scheme import SCHEMES, Scheme
 from posenc_export.cli import main
+from posenc_export.common import messages
 from posenc_export.proof.apart import parent
 from posenc_export.proof.exporter import asking
 from posenc_export.proof.runtimes import RUNTIMES
+from posenc_export.read import inspect, loading
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -129,7 +131,7 @@ def _torchlib() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Validate bundles, and ask models, in the process of the test, but for a test that is marked `apart`.
+    """Validate bundles, ask models and read files in the process of the test, but for a test that is marked `apart`.
 
     Users get processes of their own, which take seconds each to load torch; what runs in them is the same function.
     Tests that start `python -m posenc_export` have them too.
@@ -137,6 +139,8 @@ def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if not request.node.get_closest_marker("apart"):
         monkeypatch.setattr(parent, "validating", parent.in_process)
         monkeypatch.setattr(asking, "Asking", InProcess)
+        for starts_children in (inspect, loading, messages):
+            monkeypatch.setattr(starts_children, "Child", child_here)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.callees import Callee
 from posenc_export.proof.generation import TokenWriter
+from posenc_export.proof.planning.scope import Proof
 from posenc_models import ModelFolder
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
@@ -42,12 +43,19 @@ def callee_of(bundle: Bundle) -> Callee:
     return Callee(run_of(session), bundle.manifest.inputs)
 
 
-def proved(once: Once, folder: Path, task: str) -> Path:
-    """The bundle of a model's folder for a task, which was proved in ONNX Runtime."""
+def proved(once: Once, folder: Path, task: str, proof: Proof = "full") -> Path:
+    """The bundle of a model's folder for a task, which was proved in ONNX Runtime.
+
+    Args:
+        once: writes it once for all tests.
+        folder: the model's.
+        task: what the model is for.
+        proof: whether few calls are tried, or all.
+    """
 
     def export(place: Path) -> None:
         loaded = ModelFolder.load(folder, task)
-        result = posenc_export.export(loaded, to=place, formats=("onnx",), runtimes=("ort-cpu",))
+        result = posenc_export.export(loaded, to=place, formats=("onnx",), runtimes=("ort-cpu",), proof=proof)
         assert result.passed, str(result)
 
-    return once(f"{folder.name}-{task}", export)
+    return once(f"{folder.name}-{task}-{proof}", export)

@@ -30,16 +30,24 @@ def paragraphs(text: str) -> Iterator[str]:
             yield block
 
 
-def shared(one: str, other: str) -> float:
+Pairs = frozenset[tuple[str, str]]
+
+
+def pairs_of_words(text: str) -> Pairs:
+    return frozenset(pairwise(re.findall(r"\w+", text.lower())))
+
+
+def shared(one: Pairs, other: Pairs) -> float:
     """Return which share of the pairs of words of the shorter of two paragraphs is in the other too."""
-    first, second = (set(pairwise(re.findall(r"\w+", text.lower()))) for text in (one, other))
-    return len(first & second) / min(len(first), len(second))
+    return len(one & other) / min(len(one), len(other))
 
 
 def twins(pages: dict[str, str]) -> list[tuple[str, str, str]]:
     """Return paragraphs that share most of their words, by the names of their pages."""
-    each = [(page, block) for page, text in pages.items() for block in paragraphs(text)]
-    return [(p, q, one[:80]) for (p, one), (q, other) in combinations(each, 2) if shared(one, other) > MOST_SHARED]
+    each = [(page, block[:80], pairs_of_words(block)) for page, text in pages.items() for block in paragraphs(text)]
+    return [
+        (p, q, words) for (p, words, one), (q, _, other) in combinations(each, 2) if shared(one, other) > MOST_SHARED
+    ]
 
 
 def test_no_paragraph_stands_twice() -> None:

@@ -13,6 +13,8 @@ from helpers.graph_files import added_row
 from helpers.shared import Cli
 from posenc_export.read import inspect as parent
 
+pytestmark = pytest.mark.apart
+
 
 @pytest.fixture
 def onnx_file(tmp_path: Path) -> Path:

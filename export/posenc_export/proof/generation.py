@@ -148,15 +148,19 @@ def _continues(writer: TokenWriter, generation: Generation) -> bool:
     """Return whether a prompt alone is continued by just these tokens: one call says what follows each of them."""
     (tokens,) = generation.tokens
     first = _first_call(writer, generation)
-    ids = np.concatenate([first.ids, np.array([tokens[:-1]], np.int64)], 1)
-    mask = np.concatenate([first.mask, np.ones((1, len(tokens) - 1), np.int64)], 1)
-    caches = empty_caches(writer.decoder.inputs, 1)
-    # of a model that sees, tokens that it wrote may look like places of pictures: only the prompt has such
-    if first.pictures:
-        return False
-    logits = read_tokens(writer.decoder, ids, mask, {**first.states, **caches})["logits"]
-    picked = np.asarray(logits)[0, -len(tokens) :].astype(np.float32).argmax(-1)
-    return bool((picked == tokens).all())
+    written = np.array([tokens[:-1]], np.int64)
+    # of a model that sees, tokens that it wrote may look like places of pictures: they have a call of their own
+    are_apart = bool(first.pictures) and written.size > 0
+    calls = (first.ids, written) if are_apart else (np.concatenate([first.ids, written], 1),)
+    mask, pictures, feeds = first.mask[:, :0], first.pictures, empty_caches(writer.decoder.inputs, 1)
+    logits = []
+    for ids in calls:
+        mask = np.concatenate([mask, np.ones_like(ids)], 1)
+        outputs = read_tokens(writer.decoder, ids, mask, {**first.states, **pictures, **feeds})
+        logits.append(np.asarray(outputs["logits"])[0])
+        pictures, feeds = {}, presents(outputs, feeds)
+    picked = np.concatenate(logits)[-len(tokens) :].astype(np.float32).argmax(-1)
+    return bool(picked.tolist() == list(tokens))
 
 
 def differences(writer: TokenWriter, generation: Generation, room: float = 0.0) -> tuple[list[str], list[str]]:

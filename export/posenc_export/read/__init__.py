@@ -11,6 +11,7 @@
 * `comparing` holds a file against a config or another file. `judging` makes `findings` of all, and
   `report` says them. `bad_numbers` looks for NaN, infinity and tables that are no rotation.
 * `extend` writes such a file with more positions, and proves it.
+* `weighing` says, in a process with limits, how much a file takes that is about to be proved.
 
 A new operator takes a function in `kernels`. A new finding takes an entry in `findings`, and the code that reports it.
 A new encoding needs a formula with a `fit`. It needs no change here, unless it is a rope type that depends on the
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from posenc_export.read.loading import Loading
     from posenc_export.read.report.schema import inspection_json
     from posenc_export.read.report.text import ASKED_COLUMNS, asked_row, inspection_lines, parameters_in_words
+    from posenc_export.read.weighing import MEMORY, weigh
 
 __all__ = [
     "ASKED_COLUMNS",
     "FINDINGS",
+    "MEMORY",
     "USUAL",
     "ExtendOptions",
     "Extended",
@@ -54,6 +57,7 @@ __all__ = [
     "inspection_json",
     "inspection_lines",
     "parameters_in_words",
+    "weigh",
 ]
 __getattr__ = door(
     __name__,
@@ -67,5 +71,6 @@ __getattr__ = door(
         "loading": "Loading",
         "report.schema": "inspection_json",
         "report.text": "ASKED_COLUMNS asked_row inspection_lines parameters_in_words",
+        "weighing": "MEMORY weigh",
     },
 )

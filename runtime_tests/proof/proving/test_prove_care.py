@@ -1,5 +1,6 @@
 """`posenc prove` reads a stranger's file within limits, and `--from-hf` a stranger's config."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,19 @@ def test_millions_of_empty_nodes_are_refused_before_this_process_reads_them(tmp_
     said = subprocess.run([sys.executable, "-c", words, str(path)], capture_output=True, text=True, check=True).stdout
     assert "fields, above what any model has" in said
     assert int(said.split()[0]) < 1000, "MiB of the process that the user started"
+
+
+def test_what_weighs_a_file_loads_no_torch(tmp_path: Path) -> None:
+    words = (
+        "import json, sys\n"
+        "from posenc_export.read.weighing import main\n"
+        "main(json.loads(sys.argv[1]))\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    path = embedding_file(tmp_path / "theirs.onnx")
+    command = [sys.executable, "-c", words, json.dumps({"file": str(path), "memory": 2**33})]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"weighed {path.stat().st_size}\n"), done.stderr
 
 
 @pytest.mark.parametrize("has_length", [True, False])

@@ -1,7 +1,6 @@
 """Rotations by complex numbers: what torch.onnx does not write of them is written in pairs of reals."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnxruntime
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.shared import Cli
+from posenc.ports import Array
 from posenc_export.write.formats.onnx.complex_numbers import without_complex_operators
 
 OPERATORS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -35,25 +35,34 @@ OPERATORS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Applies(nn.Module):
-    def __init__(self, operator: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.operator = operator
+    """Applies every operator to numbers of its own."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.view_as_real(self.operator(torch.view_as_complex(x)))
+    def forward(self, *numbers: Tensor) -> list[Tensor]:
+        applied = zip(OPERATORS.values(), map(torch.view_as_complex, numbers), strict=True)
+        return [torch.view_as_real(operator(x)) for operator, x in applied]
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_give_what_they_give_in_pytorch(tmp_path: Path, name: str) -> None:
-    module, x = Applies(OPERATORS[name]), torch.randn(2, 3, 4, 2, generator=torch.Generator().manual_seed(0))
-    program = without_complex_operators(torch.export.export(module, (x,)))
-    path = tmp_path / "model.onnx"
-    written = torch.onnx.export(program, dynamo=True, verbose=False, optimize=False, input_names=["x"])
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Array, Tensor]]:
+    """What one file gives, and what the module does, by operator."""
+    draw = torch.Generator().manual_seed(0)
+    numbers = tuple(torch.randn(2, 3, 4, 2, generator=draw) for _ in OPERATORS)
+    program = without_complex_operators(torch.export.export(Applies(), numbers))
+    names = [f"x{place}" for place in range(len(numbers))]
+    path = tmp_path_factory.mktemp("complex") / "model.onnx"
+    written = torch.onnx.export(program, dynamo=True, verbose=False, optimize=False, input_names=names)
     assert written is not None
     written.save(path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (actual,) = session.run(None, {"x": x.numpy()})
-    np.testing.assert_allclose(actual, module(x).numpy(), 1e-6, 1e-6)
+    feeds = {name: x.numpy() for name, x in zip(names, numbers, strict=True)}
+    pairs = zip(map(np.asarray, session.run(None, feeds)), Applies()(*numbers), strict=True)
+    return dict(zip(OPERATORS, pairs, strict=True))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_give_what_they_give_in_pytorch(outputs: Mapping[str, tuple[Array, Tensor]], name: str) -> None:
+    actual, expected = outputs[name]
+    np.testing.assert_allclose(actual, expected.numpy(), 1e-6, 1e-6)
 
 
 def test_a_program_of_real_numbers_is_left_as_it_is() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import onnxscript.optimizer
+import pytest
 from onnxscript.rewriter import _matcher
 
-from posenc_export.write.formats.onnx.library import patterns_by_operator
+from posenc_export.write.formats.onnx.library import operators_listed_once, patterns_by_operator
 
 
 def halves() -> ir.Model:
@@ -66,6 +67,22 @@ def test_patterns_forget_the_graph_that_they_were_tried_on() -> None:
     del model
     gc.collect()
     assert graph() is None
+
+
+def test_operators_are_listed_once_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch lists them for each library that has registered any."""
+    from torch._export import utils
+
+    usual, listed = utils._collect_all_valid_cia_ops(), list[object]()
+    real = utils._materialize_cpp_cia_ops
+    monkeypatch.setattr(utils, "_materialize_cpp_cia_ops", lambda: listed.append(real()))
+    assert utils._collect_all_valid_cia_ops() == usual
+    assert len(listed) > 1
+    listed.clear()
+    with operators_listed_once():
+        assert utils._collect_all_valid_cia_ops() == usual
+        assert utils._collect_all_valid_cia_ops() == usual
+    assert len(listed) == 1
 
 
 def test_transposed_weights_are_written_in_their_order(tmp_path: Any) -> None:

@@ -38,6 +38,20 @@ def test_a_module_is_widened_once_and_only_where_it_is_asked_for() -> None:
     assert {str(tensor.dtype) for tensor in module.state_dict().values()} == {"torch.float32", "torch.int64"}
 
 
+def test_what_a_copy_remembers_is_its_own() -> None:
+    """Tables that are empty in the module, too; a table that two parts share is one in a copy."""
+    module: Any = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    module.seen = module[0].seen = {}
+    fresh: Any = Copies(module, lambda: module).fresh()
+    fresh[0].register_forward_hook(lambda *_: None)
+    fresh.seen["x"] = 1
+    fresh[1].register_buffer("own", torch.ones(1))
+    assert fresh[0].seen is fresh.seen
+    assert not module[0]._forward_hooks
+    assert not module.seen
+    assert not module[1]._buffers
+
+
 class Words(nn.Module):
     """An embedding that is the head, too, with a norm between them."""
 

@@ -420,7 +420,8 @@ def test_a_bundle_beside_the_weights_touches_nothing_else(once: Once, cli: Cli, 
     shutil.copytree(saved(once, "llama"), tmp_path / "model")
     before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     for _ in range(2):
-        result = cli("export", "--model", "model", "-o", "model/onnx", "--no-validate")
+        words = ("-f", "onnx", "--no-validate", "--proof", "one")
+        result = cli("export", "--model", "model", "-o", "model/onnx", *words)
         assert result.exit_code == 0, result.output
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir() if path.is_file()} == before
     assert (tmp_path / "model" / "onnx" / "model.onnx").is_file()

@@ -24,7 +24,7 @@ from helpers.whole_models import proved
 from posenc.ports import Array
 from posenc_export.bundle.folder import Bundle
 from posenc_export.proof.callees import Callee
-from posenc_export.proof.generation import differences, token_writer
+from posenc_export.proof.generation import TokenWriter, differences, recorded, token_writer
 from posenc_export.proof.scenes import SceneGraphs, pictures_of
 from posenc_models import ModelFolder
 
@@ -39,7 +39,13 @@ KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.exhaust
 @pytest.fixture
 def bundle(once: Once, kind: str) -> Path:
     """The bundle of a small model, which was proved."""
-    return proved(once, saved_scene(once, kind), TASK)
+    return proved(once, saved_scene(once, kind), TASK, "quick" if kind in QUICK else "full")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", QUICK)
+def test_all_calls_are_tried_of_models_that_have_few_in_the_quick_run(once: Once, kind: str) -> None:
+    assert proved(once, saved_scene(once, kind), TASK)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,16 +207,43 @@ WRONG: Mapping[str, tuple[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "change"), WRONG.values(), ids=WRONG.keys())
-def test_graphs_that_are_put_together_wrongly_write_other_tokens(bundle: Path, change: Change) -> None:
+def writes_others(bundle: Path, change: Change) -> bool:
+    """Return whether the graphs of a bundle, changed, write other tokens behind pictures than were recorded."""
     model, generations = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
     assert model.scene is not None
-    parts = {"inputs_embeds": model.scene.words, "image_features": model.scene.tower}
-    for graphs, is_right in ((model.scene, True), (change(model.scene), False)):
-        named = parts | {"image_features": graphs.tower, "position_ids": graphs.positions}
-        writer = token_writer(graphs.decoder, named.get, graphs.places)
-        found = [differences(writer, one)[0] for one in generations if any(one.pictures)]
-        assert any(found) is not is_right, found
+    parts, graphs = {"inputs_embeds": model.scene.words}, change(model.scene)
+    named = parts | {"image_features": graphs.tower, "position_ids": graphs.positions}
+    writer = token_writer(graphs.decoder, named.get, graphs.places)
+    return any(differences(writer, one)[0] for one in generations if any(one.pictures))
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_graphs_that_are_put_together_here_write_the_same_tokens(bundle: Path) -> None:
+    assert not writes_others(bundle, lambda graphs: graphs)
+
+
+@pytest.mark.parametrize(("kind", "change"), WRONG.values(), ids=WRONG.keys())
+def test_graphs_that_are_put_together_wrongly_write_other_tokens(bundle: Path, change: Change) -> None:
+    assert writes_others(bundle, change)
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_prompts_alone_are_recorded_by_two_calls_each(bundle: Path) -> None:
+    """What is written may look like places of pictures: it goes in behind the prompt, and not with it."""
+    model, generations = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    assert model.scene is not None
+    decoder, sizes = model.scene.decoder, list[int]()
+
+    def call(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        sizes.append(feeds["inputs_embeds"].shape[1])
+        return decoder.call(feeds)
+
+    scene = replace(model.scene, decoder=replace(decoder, call=call))
+    found = recorded(TokenWriter(scene.callee(), None, scene), replace(generations[-1], tokens=()), 5)
+    assert [one.tokens for one in found] == [tuple(row[:5] for row in one.tokens) for one in generations]
+    lengths = [len(prompt) for prompt in generations[-1].prompts]
+    *seeing, text = lengths
+    assert sizes == [max(lengths), 1, 1, 1, 1, *chain.from_iterable((length, 4) for length in seeing), text + 4]
 
 
 REFUSED: Mapping[str, tuple[Callable[[dict[str, Array]], Any], str]] = {

@@ -18,11 +18,12 @@ from posenc_export.proof.judging.context import Behaviour, Capture
 from posenc_export.proof.planning.contract import by_contract
 from posenc_export.proof.planning.eager_refusals import refused_by_eager
 from posenc_export.proof.planning.hard import hard_cases
-from posenc_export.proof.planning.plan import plan
+from posenc_export.proof.planning.plan import Plan, plan
 from posenc_export.proof.planning.quick import absent_reference, quick_plan, shortest
 from posenc_export.proof.planning.scope import Scope
 from posenc_export.proof.recording.record import RECORDING, record
 from posenc_export.proof.recording.unread import unread
+from posenc_export.write.formats import WriteRequest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,9 +56,7 @@ def call_in_cases(
     """
     request = draft.request
     scope = Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking)
-    planned = plan(scope)
-    if all(case.refused for case in planned.cases):
-        raise BadInput(f"--budget {options.budget:,} leaves no call that could be tried: give a larger one")
+    planned = _plan(scope)
     if draft.proof == "quick":
         planned = quick_plan(planned, encoding.inputs)
     elif draft.proof == "one":
@@ -95,6 +94,18 @@ def call_in_cases(
         seen,
         called,
     )
+
+
+def check_budget(encoding: Encoding, request: WriteRequest, options: ExportOptions) -> None:
+    """Raise BadInput where the budget leaves no call to try: before a graph is written, which may take minutes."""
+    _plan(Scope(encoding, request.sizes, request.max_len, options.budget))
+
+
+def _plan(scope: Scope) -> Plan:
+    planned = plan(scope)
+    if all(case.refused for case in planned.cases):
+        raise BadInput(f"--budget {scope.budget:,} leaves no call that could be tried: give a larger one")
+    return planned
 
 
 def _state(module: nn.Module) -> dict[str, object]:

@@ -23,7 +23,7 @@ from posenc_export.proof.exporter.draft import Draft, OtherGraph, Written
 from posenc_export.proof.exporter.generating import generations_of
 from posenc_export.proof.exporter.identifying import facts_for
 from posenc_export.proof.exporter.options import ExportOptions
-from posenc_export.proof.exporter.record import record_cases
+from posenc_export.proof.exporter.record import check_budget, record_cases
 from posenc_export.proof.exporter.request import request_for
 from posenc_export.proof.judging.context import Capture
 from posenc_export.proof.recording.record import RECORDING, worst_error
@@ -82,6 +82,7 @@ def write_bundle(
     draft = Draft(
         request_for(target, options), target.reference, stored, parts=parts, proof=proof, is_whole=target.is_whole
     )
+    check_budget(encoding, draft.request, options)
     asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
     # an opset raised by a format changes nothing of what the graph is
     first_request = draft.request

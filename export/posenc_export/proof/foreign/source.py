@@ -20,9 +20,8 @@ from posenc_export.proof.foreign.in_half import half_of
 from posenc_export.proof.foreign.matching import Names
 from posenc_export.proof.foreign.recording import IN_FLOAT32
 from posenc_export.proof.foreign.reference import running
-from posenc_export.proof.foreign.weighing import MEMORY, weigh
 from posenc_export.proof.report.result import ValidateResult
-from posenc_export.read import InspectOptions, Loading, inspect_file
+from posenc_export.read import MEMORY, InspectOptions, Loading, inspect_file, weigh
 from posenc_export.write.formats.onnx.foreign import read_foreign
 from posenc_export.write.formats.onnx.place import model_file
 from posenc_export.write.targets import Target

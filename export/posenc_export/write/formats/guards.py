@@ -112,9 +112,16 @@ def outside(calls: ModuleCalls, name: str, first: int, last: int) -> Broken:
 def breaking_sizes(guard: str, module: nn.Module, ports: tuple[Port, ...], sampled: Sequence[Sizes]) -> list[Sizes]:
     """Return the sizes at which a guard does not hold."""
     code = compile(guard, "<guard>", "eval")
-    # a guard asks nothing of its arguments but L['x'].size()
-    calls = ((sizes, [SimpleNamespace(size=partial(port.shape, sizes)) for port in ports]) for sizes in sampled)
-    return [sizes for sizes, tensors in calls if not _holds(code, guard, {"L": _arguments(module, tensors)})]
+    now: dict[str, int] = {}
+    # a guard asks nothing of its arguments but L['x'].size(); they are bound once, and have other sizes in each turn
+    tensors = [SimpleNamespace(size=partial(port.shape, now)) for port in ports]
+    names, breaking = {"L": _arguments(module, tensors)}, []
+    for sizes in sampled:
+        now.clear()
+        now.update(sizes)
+        if not _holds(code, guard, names):
+            breaking.append(sizes)
+    return breaking
 
 
 @cache

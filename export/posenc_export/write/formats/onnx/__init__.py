@@ -34,7 +34,7 @@ from posenc_export.write.formats.onnx.folded import name_folded
 from posenc_export.write.formats.onnx.forms import load_on_more
 from posenc_export.write.formats.onnx.fused import fuse, fuse_norms, fuse_products
 from posenc_export.write.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
-from posenc_export.write.formats.onnx.library import patterns_by_operator, sources_unread
+from posenc_export.write.formats.onnx.library import operators_listed_once, patterns_by_operator, sources_unread
 from posenc_export.write.formats.onnx.module_forms import shorten
 from posenc_export.write.formats.onnx.names import (
     clear_notes,
@@ -164,7 +164,7 @@ def write_onnx(captured: OnnxProgram, request: WriteRequest, path: Path) -> None
         raise BadInput(OF_OLDER_EXPORTER)
     if isinstance(program, TracedGraph) and request.attention_op != "decomposed":
         raise BadInput(NO_ATTENTION.format(request.attention_op))
-    with quiet(), garbage_kept(), sources_unread(), patterns_by_operator():
+    with quiet(), garbage_kept(), sources_unread(), patterns_by_operator(), operators_listed_once():
         model = program.read() if isinstance(program, TracedGraph) else _translated(program, captured, request)
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)

@@ -1,6 +1,6 @@
 """How much a stranger's file takes, found in a process with limits before this one reads the file.
 
-python -P -m posenc_export.proof.foreign.weighing REQUEST
+python -P -m posenc_export.read.weighing REQUEST
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from posenc_export.common.child import path_text
 from posenc_export.common.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.common.limit import check_limits
 from posenc_export.common.messages import answer_of, run_within_memory, say
-from posenc_export.write.formats.onnx.place import check_file
 
 MEMORY = 8.0
 """GiB that reading a file may take by default, with its weights."""
@@ -43,13 +42,16 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
         seconds: how long it may take; 0 for any.
         memory: GiB.
     """
+    # not in the process that weighs: beside it lies all that writes ONNX
+    from posenc_export.write.formats.onnx.place import check_file
+
     check_file(path)
     try:
         check_limits(seconds, memory)
     except ValueError as error:
         raise BadInput(f"--{error}") from error
     request, shown = WeighRequest(file=path_text(path), memory=int(memory * GIB)), decoded(str(path))
-    program = ["-m", "posenc_export.proof.foreign.weighing", json.dumps(request)]
+    program = ["-m", "posenc_export.read.weighing", json.dumps(request)]
     size = answer_of(program, b"weighed", shown=shown, doing="reading", seconds=seconds)
     if not isinstance(size, int):
         raise ToolFailed(f"{shown}: the process that is reading it sent what no such process sends")
