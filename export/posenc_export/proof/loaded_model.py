@@ -325,7 +325,9 @@ class Text:
         if not alone:
             raise ValueError(f"a text is read alone: give a list of tokens, got {len(prompts)} lists")
         tokens, mask = np.array(prompts, np.int64), np.ones((1, self.length + len(prompts[0])), np.int64)
-        pictures = self.model._pictures(tokens, mask, images, sounds)
+        # a token that the model wrote is a word, also if it has the id of a place
+        is_step = self.length > 0 and tokens.size == 1 and images is None and sounds is None
+        pictures = {} if is_step else self.model._pictures(tokens, mask, images, sounds)
         outputs = read_tokens(self.callee, tokens, mask, {**pictures, **self.caches})
         self.caches, self.length = presents(outputs, self.caches), mask.shape[1]
         logits: Array = outputs["logits"][0]

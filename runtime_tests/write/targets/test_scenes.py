@@ -122,6 +122,22 @@ def test_what_is_not_written_for_models_that_see_is_refused_at_once(once: Once, 
     assert "--runtime-config genai is for text-generation with a cache" in line
 
 
+@pytest.mark.parametrize("kind", QUICK)
+def test_a_token_that_was_written_is_a_word_whatever_its_id(bundle: Path) -> None:
+    """`generate` goes on behind the id of a place that it wrote; `read` takes it alone, as a step, and in no prompt."""
+    model, (one, *_) = posenc_export.load(bundle), Bundle.open(bundle).manifest.generations
+    text = model.begin()
+    logits = text.read(one.prompts[0], images=pictures_for(model, one))
+    for token in one.tokens[0]:
+        assert int(logits[-1].argmax()) == token
+        logits = text.read([token])
+    text.read([IMAGE])
+    with pytest.raises(ValueError, match="the prompts have 1 places of pictures"):
+        text.read([IMAGE, 9])
+    with pytest.raises(ValueError, match="the prompts have 1 places of pictures"):
+        model.begin().read([IMAGE])
+
+
 @pytest.mark.parametrize("kind", ["gemma3"])
 def test_pictures_of_unlike_sizes_are_one_line(bundle: Path) -> None:
     pictures = [np.zeros((3, side, side), np.float32) for side in (16, 8)]
