@@ -174,8 +174,8 @@ class ModelFolder(Checkpoint):
         else:
             chosen = task_of(task, config) if task else task_of_architecture(contents.path, config)
         _check_fits(chosen, last_token=last_token, any_image_size=any_image_size)
-        check_one_model(config, chosen)
         check_stacks(config, chosen)
+        check_one_model(config, chosen)
         check_type(config, chosen)
         if adapter is not None:
             look_at_adapter(Path(adapter))
@@ -347,7 +347,7 @@ class ModelFolder(Checkpoint):
             return self._encoder(encoder, notes, model, trial=trial)
         if self.task.encoder:
             return self._decoder(model, notes, trial=trial)
-        reads = text_writer(model) if self.task.kind == "scenes" else model
+        reads = text_writer(model) if sense else model
         check_takes(reads, self.task.inputs, self.task.name, self.origin == "--task")
         is_decoder = self.task.cache
         return self._decoder(model, notes, trial=trial) if is_decoder else self._encoder(model, notes, trial=trial)
@@ -456,10 +456,10 @@ class ModelFolder(Checkpoint):
         from posenc_models.whole.modules import DecoderCall, DecoderOfEncoder
         from posenc_models.whole.scenes import SceneDecoder, layer_features, places_of, text_writer
 
-        whole = model
-        if self.task.kind == "scenes":
+        whole, two, sense = model, bool(self.task.encoder), self.task.sense
+        if sense:
             model = text_writer(model)
-        said, two, sense = config_values(model), bool(self.task.encoder), self.task.sense
+        said = config_values(model)
         takes = set(self.task.inputs) if two else set(inspect.signature(model.forward).parameters)
         filled = fill_ports(model, self.dtype, self.task.inputs, takes)
         # several positions a token are of images, which no mask counts

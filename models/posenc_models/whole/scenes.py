@@ -180,7 +180,8 @@ def picture_ports(model: Any, sense: Sense, fill: Callable[[Mapping[str, str]], 
 
 def _refused(model: Any, sense: Sense, why: str) -> ValueError:
     """Return the error, in one line, of a model that is not exported with its pictures."""
-    alone = "" if getattr(model.config, "is_encoder_decoder", False) else TEXT_ALONE
+    two = getattr(model.config, "is_encoder_decoder", False)
+    alone = TEXT_ALONE if not two and text_writer(model) is model else ""
     return ValueError(f"{type(model).__name__} is not exported with its {sense.argument}: {why}{alone}")
 
 
