@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc.picture_places import HEARING, SIGHT
-from posenc.ports import Array, Feeds, Floats, Mask, Port
+from posenc.ports import Array, Blocks, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
 from posenc_export.bundle.decoders import ROPE_DELTAS, states_in
 from posenc_export.bundle.folder import Bundle
@@ -184,6 +184,7 @@ class LoadedModel:
                 f"{sense.argument} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}"
             )
         arrays = {name: _array_for(port, given[name]) for name, port in ports.items()}
+        _check_sizes(ports, arrays)
         check_grids(self.scene.tower.inputs, arrays)
         return arrays
 
@@ -369,7 +370,8 @@ class Text:
 
 def _array_for(port: Port, given: npt.ArrayLike) -> Array:
     """Return what goes into an input of a tower as an array; raise ValueError where it has another shape, or no one."""
-    expected = f"{port.name} must be ({', '.join(map(str, port.axes))})"
+    axes = (f"{axis} % {axis.multiple}" if axis.multiple > 1 else str(axis) for axis in port.axes)
+    expected = f"{port.name} must be ({', '.join(axes)})"
     try:
         array: Array = np.asarray(given, numpy_dtype(port.dtype))
     except ValueError as error:  # a list of arrays of unlike shapes
@@ -382,8 +384,25 @@ def _array_for(port: Port, given: npt.ArrayLike) -> Array:
 def _has_shape(port: Port, array: Array) -> bool:
     """Return whether an array has the axes of a port, and an element at least."""
     return array.ndim == len(port.axes) and all(
-        size and axis.size in (None, size) for size, axis in zip(array.shape, port.axes, strict=True)
+        size and axis.size in (None, size) and size % axis.multiple == 0
+        for size, axis in zip(array.shape, port.axes, strict=True)
     )
+
+
+def _check_sizes(ports: Mapping[str, Port], arrays: Mapping[str, Array]) -> None:
+    """Raise ValueError where inputs of a tower have unlike sizes of one axis, or fewer places than blocks make."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, port in ports.items():
+        for axis, size in zip(port.axes, arrays[name].shape, strict=True):
+            first, other = sizes.setdefault(axis.name, (size, name)) if not axis.is_formula else (size, name)
+            if axis.is_dynamic and first != size:
+                raise ValueError(f"{name} has {axis.name} {size}, and {other} {first}: give as many of each")
+    for name, port in ports.items():
+        if isinstance(port.carries, Blocks):
+            frames, columns = sizes[port.carries.of][0], arrays[name].shape[1]
+            places = -(-frames // port.carries.multiple) * port.axes[1].multiple
+            if columns < places:
+                raise ValueError(f"{name} must have {places} columns at least, as {frames} frames make, got {columns}")
 
 
 def _up_to(row: list[int], ends: Collection[int]) -> list[int]:
@@ -398,7 +417,7 @@ def load_model(folder: Path) -> LoadedModel:
     manifest = bundle.manifest
     artifact = manifest.artifact("onnx")
     has_vectors = any(port.name == SENTENCE for port in manifest.outputs)
-    if not (manifest.generations or has_vectors) or artifact is None:
+    if not (empty_caches(manifest.inputs, 1) or has_vectors) or artifact is None:
         raise BadInput(
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"
@@ -407,6 +426,11 @@ def load_model(folder: Path) -> LoadedModel:
     in_place = CachesInPlace.load(path, manifest.inputs) if manifest.attention_op == "microsoft" else None
     call = in_place or load_ort_cpu(path, manifest).run
     writer = token_writer(Callee(call, manifest.inputs), partial(_part, bundle), manifest.places)
+    if writer.encoder is not None and not manifest.generations:
+        raise BadInput(
+            f"{folder} has no recorded texts, and they say with which token its decoder begins: export it without "
+            "--no-validate, with --proof quick or full"
+        )
     reads = writer.decoder if writer.encoder is None else writer.encoder
     end = next((limits_of(port).end for port in reads.inputs if port.name == TOKENS), 0)
     begins = manifest.generations[0].begins if manifest.generations else ()

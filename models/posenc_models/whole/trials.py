@@ -77,7 +77,12 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
 def notes_of_inputs(model: Any, given: Iterable[str]) -> list[str]:
     """Return a line on what a model takes beside what it is given: for want of it, it answers something else."""
     names = [name for name in inspect.signature(model.forward).parameters if name not in given]
+    # XLM has a vector for each language, if it has several: without langs it adds none
+    is_of_languages = getattr(model.config, "use_lang_emb", False) and getattr(model.config, "n_langs", 1) > 1
     others = [name for name in names if not CHOICES.fullmatch(name) and not OWN.fullmatch(name)]
+    if getattr(model.config, "visual_embed", None) is False:  # a LayoutLMv3 that has no part for pixels
+        others = [name for name in others if name != "pixel_values"]
+    others += ["langs"] * (is_of_languages and "langs" in names)
     return [f"the model answers without {_listed(others)}, which the graph does not take"] if others else []
 
 
@@ -109,6 +114,11 @@ def check_answers(
         raise ValueError(
             f"{type(model).__name__} is not exported: it takes texts of {least} tokens and more, and --model writes "
             "models that take any"
+        )
+    if getattr(model.config, "loss", None) == "nll":
+        raise ValueError(
+            f"{type(model).__name__} is not exported: it answers the parameters of a distribution (loss nll in "
+            "config.json), and --model writes numbers (mse)"
         )
     lacking = [name for name in wanted if not isinstance(getattr(output, name, None), torch.Tensor)]
     if lacking:

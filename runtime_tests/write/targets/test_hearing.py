@@ -147,6 +147,10 @@ UNFILLED: dict[str, tuple[Callable[[dict[str, Array]], dict[str, Any]], str]] = 
         lambda sounds: {"sounds": sounds | {"input_features_mask": np.ones_like(sounds["input_features_mask"])}},
         r"input_ids have \d+ places of sounds \(id 5\), and the sounds fill \d+: give each sound as many places",
     ),
+    "fewer masks than sounds": (
+        lambda sounds: {"sounds": sounds | {"input_features_mask": sounds["input_features_mask"][:1]}},
+        "input_features_mask has sounds 1, and input_features 2: give as many of each",
+    ),
     "fewer frames than the tower takes": (
         lambda sounds: {"sounds": sounds | {"input_features": sounds["input_features"][..., :8]}},
         r"input_features must be \(sounds, 8, 32\), got the shape \(2, 8, 8\)",

@@ -149,6 +149,25 @@ def test_what_writes_no_text_is_refused(folder: Callable[[], Path], text: str) -
     assert text in str(refused.value)
 
 
+def test_a_bundle_without_recorded_texts_writes_them_too(once: Once, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    folder = saved(once, "llama")
+    posenc_export.export(ModelFolder.load(folder), to=tmp_path / "b", formats=("onnx",), validate=False)
+    written_by_file = posenc_export.load(tmp_path / "b").generate([3, 4, 9], 8)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens = model.generate(torch.tensor([[3, 4, 9]]), max_new_tokens=8, do_sample=False, eos_token_id=None)
+    assert written_by_file == tokens[0, 3:].tolist()
+
+
+@pytest.mark.exhaustive  # a model with an encoder is exported
+def test_a_decoder_behind_an_encoder_needs_a_recorded_text(once: Once, tmp_path: Path) -> None:
+    folder = saved(once, "t5")
+    posenc_export.export(ModelFolder.load(folder), to=tmp_path / "b", formats=("onnx",), validate=False)
+    with pytest.raises(BadInput, match="has no recorded texts, and they say with which token its decoder begins"):
+        posenc_export.load(tmp_path / "b")
+
+
 # ---- an encoder and a decoder ----------------------------------------------------------------------------------------
 
 

@@ -73,6 +73,22 @@ def test_what_the_graph_does_not_take_is_said(tmp_path: Path) -> None:
     assert "the model answers without xpath_tags_seq, xpath_subs_seq, which the graph does not take" in whole.notes
 
 
+def test_the_language_of_a_text_is_said_where_a_model_has_several(tmp_path: Path) -> None:
+    for count, line in ((3, "the model answers without langs, which the graph does not take"), (1, None)):
+        sizes = {"vocab_size": 64, "emb_dim": 16, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 40}
+        config = transformers.AutoConfig.for_model("xlm", **sizes, n_langs=count, pad_index=2)
+        transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path / str(count))
+        notes = ModelFolder.load(tmp_path / str(count)).build().notes
+        assert [note for note in notes if "langs" in note] == [line] * (line is not None)
+
+
+def test_a_forecast_of_a_distribution_is_refused_by_its_name(tmp_path: Path) -> None:
+    config = transformers.PatchTSTConfig(d_model=16, num_hidden_layers=1, num_attention_heads=2, loss="nll")
+    transformers.PatchTSTForPrediction(config).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="it answers the parameters of a distribution"):
+        ModelFolder.load(tmp_path).build()
+
+
 def test_boxes_of_tokens_change_what_a_file_says(tmp_path: Path) -> None:
     folder = save_task_model("LayoutLMForTokenClassification", tmp_path / "model")
     model = ModelFolder.load(folder)

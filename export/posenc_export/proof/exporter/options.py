@@ -213,6 +213,10 @@ def check_whole(folder: ModelFolder, options: ExportOptions, max_len: int | None
             raise BadInput(f"--quantize {folder.quantize} is for ONNX files: leave -f {format_} out")
     if options.accuracy_level != 1 and not folder.quantize:
         raise BadInput(f"--accuracy-level {options.accuracy_level} is for weights in blocks: give --quantize with it")
+    if options.attention_op == "microsoft" and not folder.task.cache:
+        raise BadInput(
+            f"--attention-op microsoft is for decoders with a cache: {folder.path} is for {folder.task.name}"
+        )
     config = options.runtime_config
     if config is not None and (not folder.task.cache or folder.task.encoder or folder.task.sense):
         raise BadInput(
