@@ -66,6 +66,11 @@ def check_one_model(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
     if set(parts) - {"text_config"} and not (task.kind in ("pairs", "scenes") and task.fits(config)):
+        name = architecture_of(config)
+        fitting = [one for one in all_tasks() if one.ends_of(name) and one.fits(config)]
+        names = dict.fromkeys(one.name for one in fitting if one.sense is None or set(one.sense.parts) & set(config))
+        if names:
+            raise ValueError(f"{name} is for {' or '.join(names)}, and not for {task.name}: give --task accordingly")
         several = dict.fromkeys(
             [*parts, *(key for key in config if key.endswith("_config") and _is_model(config[key]))]
         )

@@ -82,6 +82,13 @@ def test_the_language_of_a_text_is_said_where_a_model_has_several(tmp_path: Path
         assert [note for note in notes if "langs" in note] == [line] * (line is not None)
 
 
+def test_a_task_of_other_models_is_refused_by_those_of_the_class(tmp_path: Path) -> None:
+    folder = save_task_model("Owlv2ForObjectDetection", tmp_path)
+    line = "Owlv2ForObjectDetection is for zero-shot-object-detection, and not for object-detection: give --task"
+    with pytest.raises(ValueError, match=line):
+        ModelFolder.load(folder, "object-detection")
+
+
 def test_a_forecast_of_a_distribution_is_refused_by_its_name(tmp_path: Path) -> None:
     config = transformers.PatchTSTConfig(d_model=16, num_hidden_layers=1, num_attention_heads=2, loss="nll")
     transformers.PatchTSTForPrediction(config).save_pretrained(tmp_path)
