@@ -30,6 +30,8 @@ from posenc_models.whole.tasks import (
 
 DEQUANTIZED = ("mxfp4",)
 """Ways to quantize weights that transformers undoes on a CPU, and leaves float weights."""
+OF_SEVERAL = ("pairs", "scenes")
+"""Kinds of models that are several in one."""
 PAIR_OF_MODELS = "EncoderDecoderModel"
 FEATURES = "feature-extraction"
 """The task for hidden states."""
@@ -65,9 +67,9 @@ def check_unquantized(contents: Contents) -> None:
 def check_one_model(config: Mapping[str, Any], task: Task) -> None:
     """Raise ValueError where a config is that of several models, and the task is not for these together."""
     parts = [key for key in PARTS if isinstance(config.get(key), dict)]
-    if set(parts) - {"text_config"} and not (task.kind in ("pairs", "scenes") and task.fits(config)):
+    if set(parts) - {"text_config"} and not (task.kind in OF_SEVERAL and task.fits(config)):
         name = architecture_of(config)
-        fitting = [one for one in all_tasks() if one.ends_of(name) and one.fits(config)]
+        fitting = [one for one in all_tasks() if one.kind in OF_SEVERAL and one.ends_of(name) and one.fits(config)]
         names = dict.fromkeys(one.name for one in fitting if one.sense is None or set(one.sense.parts) & set(config))
         if names:
             raise ValueError(f"{name} is for {' or '.join(names)}, and not for {task.name}: give --task accordingly")
