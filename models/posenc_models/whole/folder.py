@@ -516,7 +516,7 @@ def _check_fits(task: Task, *, last_token: bool, any_image_size: bool) -> None:
         raise ValueError(f"--last-logits is for decoders that read a prompt, and {task.name} has none: leave it out")
     if any_image_size and (task.encoder or task.kind != "images"):
         raise ValueError(
-            f"--any-image-size is for models that answer to an image alone, in one call, and {task.name} is for others: "
+            f"--any-image-size is for models of one image that answer in one call, and {task.name} is for others: "
             "leave it out"
         )
 

@@ -140,9 +140,7 @@ def test_a_model_of_one_size_says_which(tmp_path: Path) -> None:
 
 def test_it_is_for_models_of_images(once: Once, cli: Cli) -> None:
     for folder, task in ((saved(once, "bert"), "fill-mask"), (saved_writer(once, "TrOCR"), "image-to-text")):
-        with pytest.raises(
-            ValueError, match=rf"^--any-image-size is for models that .*, and {task} is for others: leave"
-        ):
+        with pytest.raises(ValueError, match=rf"^--any-image-size is for models .*, and {task} is for others: leave"):
             ModelFolder.load(folder, any_image_size=True)
     refused = cli("export", "rope", "--any-image-size")
     assert refused.exit_code == 2
