@@ -15,7 +15,7 @@ from helpers.shared import ROOT, Once
 pytestmark = pytest.mark.exhaustive
 CACHES = shutil.ignore_patterns("__pycache__", ".*_cache")
 PORTS, KIND = "posenc/ports.py", "export/posenc_export/bundle/carries/durations.py"
-BEFORE = 'Carries: TypeAlias = "'
+BEFORE = 'Carries: TypeAlias = (\n    "'
 DATACLASS = '''@dataclass(frozen=True)
 class Durations:
     """How many frames each token lasts, as length regulators of speech take it: integers below `end`."""
