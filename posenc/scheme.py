@@ -43,18 +43,19 @@ class Unsupported:
         return {**self.modes, **self.methods, **self.positions, **self.dtypes, **self.formats}
 
     def check(self, name: str, spec: Mapping[str, object]) -> None:
-        """Raise UnsupportedSpec, in one line, for fields of a spec that cannot work, beside one another.
+        """Raise UnsupportedSpec, in one line, for a field of a spec that cannot work.
 
         Args:
             name: the scheme's.
-            spec: fields of a spec by name, all or some: a scheme may be refused by what was typed alone.
+            spec: fields of a spec by name, all of them or those that were typed.
         """
-        for field_, reasons in (("mode", self.modes), ("positions", self.positions), ("dtype", self.dtypes)):
-            if spec.get(field_) in reasons:
-                raise UnsupportedSpec(f"{name} has no {spec[field_]} form: {reasons[str(spec[field_])]}")
-        # a table has no method
-        if spec.get("mode") == "dynamic" and spec.get("method") in self.methods:
-            raise UnsupportedSpec(f"{name} has no {spec['method']} form: {self.methods[str(spec['method'])]}")
+        by_field = {"mode": self.modes, "positions": self.positions, "dtype": self.dtypes}
+        if spec.get("mode") == "dynamic":  # a table has no method
+            by_field["method"] = self.methods
+        for field_, reasons in by_field.items():
+            choice = spec.get(field_)
+            if choice in reasons:
+                raise UnsupportedSpec(f"{name} has no {choice} form: {reasons[str(choice)]}")
 
 
 @dataclass(frozen=True)

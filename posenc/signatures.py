@@ -24,7 +24,7 @@ def declared_parameters(name: str) -> Parameters:
     declared = _declared(name)
     if declared is None:
         return SCHEMES[name].parameters
-    module, source, function = declared
+    module, source, function, _ = declared
     signature = ast.FunctionDef(**{**vars(function), "decorator_list": [], "body": function.body[:1]})
     signature.args.args, signature.returns = [], None  # the spec, and what is made of it
     return parameters_of(_run(module, source, signature)[function.name])
@@ -35,9 +35,8 @@ def declared_unsupported(name: str) -> Unsupported:
     declared = _declared(name)
     if declared is None:
         return SCHEMES[name].unsupported
-    module, source, function = declared
-    given = (keyword for keyword in _registration(function).keywords if keyword.arg == "unsupported")
-    reasons = next(given, None)
+    module, source, _, registration = declared
+    reasons = next((keyword for keyword in registration.keywords if keyword.arg == "unsupported"), None)
     if reasons is None:
         return Unsupported()
     line = ast.copy_location(ast.Assign([ast.Name("reasons", ast.Store())], reasons.value), reasons.value)
@@ -46,15 +45,18 @@ def declared_unsupported(name: str) -> Unsupported:
     return value
 
 
-def _declared(name: str) -> tuple[ModuleSpec, ast.Module, ast.FunctionDef] | None:
-    """Return a scheme's file and its function in it; None for one of somebody else's code, which is loaded."""
+def _declared(name: str) -> tuple[ModuleSpec, ast.Module, ast.FunctionDef, ast.Call] | None:
+    """Return a scheme's file, its function, and the function's decorator; None for code of others, which is loaded."""
     SCHEMES.check(name)
     module = importlib.util.find_spec(FILE_OF.format(name))
     if module is None or module.origin is None:
         return None
     with open(module.origin, encoding="utf-8") as file:
         source = ast.parse(file.read())
-    return module, source, next(node for node in source.body if isinstance(node, ast.FunctionDef) and _registers(node))
+    for node in source.body:
+        if isinstance(node, ast.FunctionDef) and (registration := _registration(node)) is not None:
+            return module, source, node, registration
+    raise LookupError(f"{module.origin} registers no scheme")
 
 
 def _run(module: ModuleSpec, source: ast.Module, line: ast.stmt) -> dict[str, Any]:
@@ -66,14 +68,10 @@ def _run(module: ModuleSpec, source: ast.Module, line: ast.stmt) -> dict[str, An
     return values
 
 
-def _registers(function: ast.FunctionDef) -> bool:
-    """Return whether a function has the decorator of a scheme."""
-    return any(isinstance(d, ast.Call) and ast.unparse(d.func) == "scheme" for d in function.decorator_list)
-
-
-def _registration(function: ast.FunctionDef) -> ast.Call:
-    """Return the decorator of a scheme."""
-    return next(d for d in function.decorator_list if isinstance(d, ast.Call) and ast.unparse(d.func) == "scheme")
+def _registration(function: ast.FunctionDef) -> ast.Call | None:
+    """Return the decorator that makes a function a scheme; None where it has none."""
+    calls = (each for each in function.decorator_list if isinstance(each, ast.Call))
+    return next((call for call in calls if ast.unparse(call.func) == "scheme"), None)
 
 
 def _lines_for(node: ast.AST, body: list[ast.stmt]) -> Iterator[int]:

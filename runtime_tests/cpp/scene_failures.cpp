@@ -5,28 +5,14 @@
 #include <functional>
 #include <iostream>
 
-#include HEADER
 #include "failing_memory.hpp"
-#ifndef ALONE
-#include "pictures.hpp"
-#endif
+#include "scene_graphs.hpp"
 #include "tried.hpp"
 
 namespace {
 
 using posenc::ErrorKind;
 using posenc::Status;
-#ifdef ALONE
-using Text = posenc::Decoder;
-struct Graphs {
-  Graphs(const std::filesystem::path& folder, const posenc::Options& options) : decoder(folder / "model.onnx", options) {}
-  Text text() const { return decoder.decoder(); }
-  posenc::SCENE::Model decoder;
-};
-#else
-using posenc::SCENE::Graphs;
-using posenc::SCENE::Text;
-#endif
 using Ids = std::vector<std::int64_t>;
 using Call = std::function<Status(Text&)>;
 

@@ -14,26 +14,12 @@
 #include <optional>
 #include <sstream>
 
-#include HEADER
-#ifndef ALONE
-#include "pictures.hpp"
-#endif
+#include "scene_graphs.hpp"
 
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // of AddressSanitizer, whose headers may be elsewhere
 
 namespace {
 
-#ifdef ALONE
-using Text = posenc::Decoder;
-struct Graphs {
-  explicit Graphs(const std::filesystem::path& folder) : decoder(folder / "model.onnx") {}
-  Text text() const { return decoder.decoder(); }
-  posenc::SCENE::Model decoder;
-};
-#else
-using posenc::SCENE::Graphs;
-using posenc::SCENE::Text;
-#endif
 using Ids = std::vector<std::int64_t>;
 
 std::string said(const posenc::Status& status) { return status.ok() ? "fine" : status.message(); }

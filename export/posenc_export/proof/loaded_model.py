@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc.picture_places import HEARING, SIGHT
-from posenc.ports import Array, Blocks, Feeds, Floats, Mask, Port
+from posenc.ports import Array, Feeds, Floats, Mask, Port
 from posenc_export.bundle.carries import limits_of
-from posenc_export.bundle.decoders import ROPE_DELTAS, states_in
+from posenc_export.bundle.decoders import ROPE_DELTAS, memory_ports, states_in
 from posenc_export.bundle.folder import Bundle
 from posenc_export.common.arrays import FLOATS, numpy_dtype
 from posenc_export.common.errors import BadInput
@@ -33,7 +33,7 @@ from posenc_export.proof.generation import (
 )
 from posenc_export.proof.runtimes import Runner
 from posenc_export.proof.runtimes.onnx_runtime import load_ort_cpu
-from posenc_export.proof.scenes import SceneGraphs, check_grids
+from posenc_export.proof.scenes import SceneGraphs, check_pictures
 from posenc_models.whole import SENTENCE
 
 ProcessorOutput: TypeAlias = "Mapping[str, npt.ArrayLike] | npt.ArrayLike"
@@ -156,9 +156,9 @@ class LoadedModel:
         """Return the graph with buffers of its own, as each text needs them; all of one that sees or hears."""
         call = Runner(self.call.begin(), self.inputs, ()).run if isinstance(self.call, CachesInPlace) else self.call
         decoder = Callee(call, self.inputs)
-        return (
-            decoder if self.scene is None or self.encoder is not None else replace(self.scene, decoder=decoder).callee()
-        )
+        if self.scene is None or self.encoder is not None:
+            return decoder
+        return replace(self.scene, decoder=decoder).callee()
 
     def _pictures(
         self, ids: Array, mask: Array, images: ProcessorOutput | None, sounds: ProcessorOutput | None = None
@@ -184,8 +184,7 @@ class LoadedModel:
                 f"{sense.argument} must be {', '.join(ports)}, got {', '.join(map(str, given)) or 'nothing'}"
             )
         arrays = {name: _array_for(port, given[name]) for name, port in ports.items()}
-        _check_sizes(ports, arrays)
-        check_grids(self.scene.tower.inputs, arrays)
+        check_pictures(self.scene.tower.inputs, arrays)
         return arrays
 
     def _check_senses(self, images: ProcessorOutput | None, sounds: ProcessorOutput | None) -> None:
@@ -369,7 +368,7 @@ class Text:
 
 
 def _array_for(port: Port, given: npt.ArrayLike) -> Array:
-    """Return what goes into an input of a tower as an array; raise ValueError where it has another shape, or no one."""
+    """Return an array for an input of a tower; raise ValueError for what is none, or has another shape."""
     axes = (f"{axis} % {axis.multiple}" if axis.multiple > 1 else str(axis) for axis in port.axes)
     expected = f"{port.name} must be ({', '.join(axes)})"
     try:
@@ -389,22 +388,6 @@ def _has_shape(port: Port, array: Array) -> bool:
     )
 
 
-def _check_sizes(ports: Mapping[str, Port], arrays: Mapping[str, Array]) -> None:
-    """Raise ValueError where inputs of a tower have unlike sizes of one axis, or fewer places than blocks make."""
-    sizes: dict[str, tuple[int, str]] = {}
-    for name, port in ports.items():
-        for axis, size in zip(port.axes, arrays[name].shape, strict=True):
-            first, other = sizes.setdefault(axis.name, (size, name)) if not axis.is_formula else (size, name)
-            if axis.is_dynamic and first != size:
-                raise ValueError(f"{name} has {axis.name} {size}, and {other} {first}: give as many of each")
-    for name, port in ports.items():
-        if isinstance(port.carries, Blocks):
-            frames, columns = sizes[port.carries.of][0], arrays[name].shape[1]
-            places = -(-frames // port.carries.multiple) * port.axes[1].multiple
-            if columns < places:
-                raise ValueError(f"{name} must have {places} columns at least, as {frames} frames make, got {columns}")
-
-
 def _up_to(row: list[int], ends: Collection[int]) -> list[int]:
     """Return the tokens up to the first that ends a text; others of its batch may have gone on."""
     at = next((i for i, token in enumerate(row) if token in ends), len(row))
@@ -417,7 +400,7 @@ def load_model(folder: Path) -> LoadedModel:
     manifest = bundle.manifest
     artifact = manifest.artifact("onnx")
     has_vectors = any(port.name == SENTENCE for port in manifest.outputs)
-    if not (empty_caches(manifest.inputs, 1) or has_vectors) or artifact is None:
+    if not (memory_ports(manifest.inputs) or has_vectors) or artifact is None:
         raise BadInput(
             f"{folder} holds {manifest.scheme}, which writes no text: expected a bundle that posenc export --model "
             "wrote, for text-generation or sentence-similarity, with an ONNX file"

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from posenc.picture_places import PicturePlaces
-from posenc.ports import Array, Blocks, Feeds, Frames, Grids, Mask, Port, Prompt, fixed
+from posenc.ports import Array, Blocks, Feeds, Frames, Grids, Mask, Port, Prompt, fixed, sizes_of
 from posenc_export.bundle.carries.prompt import rule_of_prompt
 from posenc_export.bundle.decoders import ROPE_DELTAS, text_ports
 from posenc_export.common.arrays import FLOATS, numpy_dtype
@@ -142,13 +142,45 @@ def _in_places(vectors: Array, is_place: Array, rows: Array | None) -> Array:
     return vectors
 
 
-def check_grids(tower: Sequence[Port], pictures: Feeds) -> None:
-    """Raise ValueError, in one line, where grids do not fill the patches that they are of.
+def check_pictures(tower: Sequence[Port], pictures: Feeds) -> None:
+    """Raise ValueError, in one line, where what goes into a tower does not fit together.
 
     Args:
         tower: the inputs of a tower.
-        pictures: what goes in, by their names, of the shapes that it takes.
+        pictures: what goes in, by their names; each array has the shape of its own input.
     """
+    _check_axes(tower, pictures)
+    _check_blocks(tower, pictures)
+    _check_grids(tower, pictures)
+
+
+def _check_axes(tower: Sequence[Port], pictures: Feeds) -> None:
+    """Raise ValueError where an axis has one size in an input, and another in a second one."""
+    first: dict[str, tuple[int, str]] = {}
+    for port in tower:
+        for i, axis in port.dynamic.items():
+            size = pictures[port.name].shape[i]
+            known, other = first.setdefault(axis.name, (size, port.name))
+            if known != size:
+                raise ValueError(f"{port.name} has {axis.name} {size}, and {other} {known}: give as many of each")
+
+
+def _check_blocks(tower: Sequence[Port], pictures: Feeds) -> None:
+    """Raise ValueError where a mask has fewer columns than blocks of frames make places: rows would be left out."""
+    sizes = sizes_of(tower, pictures)
+    for port in tower:
+        if isinstance(port.carries, Blocks):
+            frames, columns = sizes[port.carries.of], pictures[port.name].shape[1]
+            places = -(-frames // port.carries.multiple) * port.axes[1].multiple
+            if columns < places:
+                raise ValueError(
+                    f"{port.name} must have {places} columns at least, as {frames} frames make, got {columns}"
+                )
+
+
+def _check_grids(tower: Sequence[Port], pictures: Feeds) -> None:
+    """Raise ValueError where grids do not fill the patches that they are of."""
+    sizes = sizes_of(tower, pictures)
     for port in tower:
         if not isinstance(port.carries, Grids):
             continue
@@ -160,10 +192,8 @@ def check_grids(tower: Sequence[Port], pictures: Feeds) -> None:
                     f"the last two multiples of {multiple}"
                 )
         patches = next(other for other in tower if any(axis.name == of for axis in other.axes))
-        (size,) = (
-            size for axis, size in zip(patches.axes, pictures[patches.name].shape, strict=True) if axis.name == of
-        )
-        if (filled := sum(map(prod, grids))) != size:
+        size, filled = sizes[of], sum(map(prod, grids))
+        if filled != size:
             raise ValueError(
                 f"{port.name} has grids of {filled} patches in all, and {patches.name} has {size}: expected as many"
             )

@@ -25,8 +25,9 @@ CHOICES = re.compile(
 )
 """Arguments that no model lacks."""
 OWN = re.compile(
-    r"(start|end)_positions|next_sentence_label|future_values|target_values|encoder_.*|decoder_.*|mm_encoder_outputs|cross_attn.*|mems|use_mems|cache.*"
-    r"|lengths|input_mask|perm_mask|target_mapping|mask_time_indices|noise|num_hashes|deprecated_arguments|position_bias"
+    r"(start|end)_positions|next_sentence_label|future_values|target_values|encoder_.*|decoder_.*|mm_encoder_outputs"
+    r"|cross_attn.*|mems|use_mems|cache.*|lengths|input_mask|perm_mask|target_mapping|mask_time_indices|noise"
+    r"|num_hashes|deprecated_arguments|position_bias"
 )
 """Arguments that are for training, for other parts of a model, or another way to give what a task gives."""
 TOKENS, OTHERS = 8, 2
@@ -75,14 +76,18 @@ def check_takes(model: Any, given: Iterable[str], task: str, chosen: bool, of: s
 
 
 def notes_of_inputs(model: Any, given: Iterable[str]) -> list[str]:
-    """Return a line on what a model takes beside what it is given: for want of it, it answers something else."""
-    names = [name for name in inspect.signature(model.forward).parameters if name not in given]
-    # XLM has a vector for each language, if it has several: without langs it adds none
-    is_of_languages = getattr(model.config, "use_lang_emb", False) and getattr(model.config, "n_langs", 1) > 1
-    others = [name for name in names if not CHOICES.fullmatch(name) and not OWN.fullmatch(name)]
-    if getattr(model.config, "visual_embed", None) is False:  # a LayoutLMv3 that has no part for pixels
-        others = [name for name in others if name != "pixel_values"]
-    others += ["langs"] * (is_of_languages and "langs" in names)
+    """Return a line on inputs that a model can take, and the graph cannot: without them it may answer otherwise."""
+    config = model.config
+
+    def may_matter(name: str) -> bool:
+        if name == "langs":  # XLM has a vector for each language, if it has several
+            return bool(getattr(config, "use_lang_emb", False)) and getattr(config, "n_langs", 1) > 1
+        if name == "pixel_values" and getattr(config, "visual_embed", None) is False:
+            return False  # a LayoutLMv3 that has no part for pixels
+        return not CHOICES.fullmatch(name) and not OWN.fullmatch(name)
+
+    taken = set(given)
+    others = [name for name in inspect.signature(model.forward).parameters if name not in taken and may_matter(name)]
     return [f"the model answers without {_listed(others)}, which the graph does not take"] if others else []
 
 
@@ -115,13 +120,13 @@ def check_answers(
             f"{type(model).__name__} is not exported: it takes texts of {least} tokens and more, and --model writes "
             "models that take any"
         )
-    if getattr(model.config, "loss", None) == "nll":
-        raise ValueError(
-            f"{type(model).__name__} is not exported: it answers the parameters of a distribution (loss nll in "
-            "config.json), and --model writes numbers (mse)"
-        )
     lacking = [name for name in wanted if not isinstance(getattr(output, name, None), torch.Tensor)]
     if lacking:
+        if getattr(model.config, "loss", None) == "nll":
+            raise ValueError(
+                f"{type(model).__name__} is not exported: it answers the parameters of a distribution (loss nll in "
+                "config.json), and --model writes numbers (mse)"
+            )
         has = [name for name, value in getattr(output, "items", dict)() if isinstance(value, torch.Tensor)]
         answers = f"it answers {_listed(has)}" if has else "its answer has no named tensors"
         raise ValueError(f"{type(model).__name__} is not exported: {answers}, and not {_listed(lacking)}")

@@ -94,6 +94,9 @@ def test_a_forecast_of_a_distribution_is_refused_by_its_name(tmp_path: Path) -> 
     transformers.PatchTSTForPrediction(config).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="it answers the parameters of a distribution"):
         ModelFolder.load(tmp_path).build()
+    # classes are classes, whatever its loss is called
+    transformers.PatchTSTForClassification(config).save_pretrained(tmp_path)
+    assert ModelFolder.load(tmp_path).build().outputs == ("prediction_logits",)
 
 
 def test_boxes_of_tokens_change_what_a_file_says(tmp_path: Path) -> None:

@@ -214,7 +214,6 @@ def _check_scheme(name: str, values: Values) -> None:
         dotted = ".".join(Path(module).parts)
         raise BadInput(f"{name} is no scheme: give a module of your own as {dotted}:NAME, NAME being what makes it")
     with bad_input():
-        SCHEMES.check(name)
         declared_unsupported(name).check(name, values)
 
 

@@ -25,7 +25,7 @@ from posenc_models.vision.towers.segments import OneSize, Segments, Sizes
 
 @contextmanager
 def rows_together() -> Iterator[None]:
-    """Have rows of all images stay together while it lasts, and those attend to each other that are of one part."""
+    """Keep the rows of all images in one tensor while it lasts: only rows of one part attend to each other."""
     from transformers.modeling_utils import AttentionInterface
 
     whole = WholeRows()
